@@ -19,7 +19,6 @@ from starlette.types import ASGIApp
 
 from service.access.authenticator import Authenticator
 from service.access.bootstrap import check_reachable, read_bootstrap_key
-from service.access.errors import ConfigurationError
 from service.access.schemas import Retention
 from service.access.service import KeyService, ProjectService
 from service.access.sessions import Sessions
@@ -68,7 +67,7 @@ from service.predictions.budget import RequestBudget
 from service.predictions.service import PredictionService
 from service.readiness import Readiness, until_migrated
 from service.retention import Keeper, sweep_forever
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 from service.telemetry import Telemetry, telemetry
 from service.webhooks.service import WebhookService
 from solver.kernels.parallel import single_threaded_blas

@@ -228,3 +228,28 @@ class Settings(BaseSettings):
     def blob_location(self) -> str:
         """Where uploads are kept: a folder or an fsspec address."""
         return self.blob_url if self.blob_url is not None else str(self.data_dir.absolute() / "blobs")
+
+
+class ConfigurationError(Exception):
+    """Raised at start when settings contradict each other, or would let everybody in, or nobody."""
+
+
+def secret_of(name: str, given: SecretStr | None, file: Path | None) -> tuple[str, str] | None:
+    """Return where a secret stands, in words, and the secret, of a setting or of the file that ``…_FILE`` names.
+
+    Raises
+    ------
+    ConfigurationError
+        If both are set, or the file cannot be read.
+    """
+    if given is not None and file is not None:
+        raise ConfigurationError(f"{name} and {name}_FILE are both set; set one of them")
+    if given is not None:
+        return name, given.get_secret_value().strip()
+    if file is None:
+        return None
+    where = f"the file {file} of {name}_FILE"
+    try:
+        return where, file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{where} cannot be read: {type(error).__name__}") from None

@@ -32,8 +32,10 @@ CURRENCY_CODES: Final = (
 # what may stand before or behind a number; it stays what it is: `12 %` is 12
 UNITS: Final = ("%", *CURRENCY_SIGNS, *CURRENCY_CODES)
 
+# words for missing values of one column, and characters of one, that a stored reading may hold
 MAX_MISSING: Final = 1000
 MAX_CHARACTERS: Final = 256
+# float64 holds every integer up to here
 LARGEST_EXACT: Final = 2**53
 
 _PLAIN: Final = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?").fullmatch
@@ -226,7 +228,7 @@ def _is_missing(value: Any) -> bool:
     )
 
 
-# Remembered, because a table may have thousands of columns with the same thousand words.
+# Remembered, because a table may have thousands of columns with the same words.
 @lru_cache(maxsize=64)
 def _has_number_besides(held: Reading, words: tuple[str, ...]) -> bool:
     """Whether one of these words was read as a number."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from safetensors import SafetensorError
 
 from service.blobs.store import BlobNotFoundError, BlobStore
-from service.ingest.errors import IngestError
+from service.ingest.errors import IngestError, is_of_the_disk
 from service.ingest.limits import ReadingLimits
 from service.ingest.reader import read_upload
 from solver.reading import Reading
@@ -50,8 +50,8 @@ def _checked(blob_location: str, key: str, sha256: str | None, what: str) -> Ite
             except (pa.ArrowInvalid, SafetensorError) as error:
                 raise damaged from error
             except OSError as error:
-                if error.errno is not None:
-                    raise  # the disk, or a file of the job; Arrow gives no number
+                if is_of_the_disk(error):  # or a file of the job
+                    raise
                 raise damaged from error
     except BlobNotFoundError as error:
         raise UnrunnableJobError("dataset_deleted", f"{what} was deleted before the job could read it") from error

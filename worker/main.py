@@ -12,7 +12,6 @@ from typing import Any
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from celery.signals import worker_shutting_down
 
-from service.access.errors import ConfigurationError
 from service.blobs.store import is_folder
 from service.db.session import Database
 from service.encoders.configuration import encoder_config
@@ -21,7 +20,7 @@ from service.jobs.dispatching import JobDispatching
 from service.jobs.workers import WorkerRegistry
 from service.memory import keep_one_heap, settle
 from service.processes import RUNNER_VARIABLE
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 from service.telemetry import telemetry, traced_job
 from worker.app import create_app
 from worker.broker_watchdog import BrokerWatchdog

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings, secret_of
 
 HOW = "make one with `prefsvm keys new` and set PREFSVM_BOOTSTRAP_KEY, or PREFSVM_BOOTSTRAP_KEY_FILE, to it"
 
@@ -32,19 +31,10 @@ def read_key(name: str, given: SecretStr | None, file: Path | None) -> ApiKey | 
     ConfigurationError
         As `read_bootstrap_key`.
     """
-    if given is not None and file is not None:
-        raise ConfigurationError(f"{name} and {name}_FILE are both set; set one of them")
-    if given is not None:
-        where, text = name, given.get_secret_value()
-    elif file is not None:
-        where = f"the file {file} of {name}_FILE"
-        try:
-            text = file.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"{where} cannot be read: {type(error).__name__}") from None
-    else:
+    if (secret := secret_of(name, given, file)) is None:
         return None
-    key = ApiKey.parse(text.strip())
+    where, text = secret
+    key = ApiKey.parse(text)
     if key is None:
         how = f"make one with `prefsvm keys new` and set {name}, or {name}_FILE, to it"
         raise ConfigurationError(f"{where} does not hold an API key; {how}")

@@ -57,7 +57,3 @@ class ProjectNotFound(NotFound, type="project-not-found", title="No such project
 
 class ProjectExists(Problem, type="project-exists", title="The name is taken", status=409):
     """Another project has this name."""
-
-
-class ConfigurationError(Exception):
-    """Raised at start when the settings would let everybody in, or nobody."""

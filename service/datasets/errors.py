@@ -1,9 +1,9 @@
 """What can go wrong with data sets."""
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from service.blobs.store import is_disk_full
 from service.errors import NotFound, Problem, StorageFull
 
 
@@ -55,6 +55,6 @@ def full_storage_told() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise StorageFull("there is no room for this upload") from error
         raise

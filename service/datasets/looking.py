@@ -16,6 +16,7 @@ from service.datasets.schemas import DatasetRows, Histogram, Histograms
 from service.db.session import Database
 from service.db.tables import DatasetRow
 from service.errors import InvalidRequest
+from service.ingest.errors import is_of_the_disk
 from service.shown_vectors import first_numbers
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ class LookingService:
         except BlobNotFoundError:
             raise DamagedDataset("the stored rows of the data set are gone; upload the file again") from None
         except (pa.ArrowInvalid, SafetensorError, OSError) as error:
-            if getattr(error, "errno", None) is not None:
-                raise  # the disk; Arrow gives no number
+            if is_of_the_disk(error):
+                raise
             raise DamagedDataset("the stored rows of the data set are damaged; upload the file again") from None
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from service.access.errors import ConfigurationError
 from service.encoders.names import AUTO_ENCODER, NO_ENCODER
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings, secret_of
 
 PATH = "/embeddings"
 MAX_KEY_BYTES = 10_000
@@ -98,18 +97,10 @@ def _address(url: str) -> str:
 
 
 def _key(settings: Settings) -> str | None:
-    if settings.encoder_key is not None and settings.encoder_key_file is not None:
-        raise ConfigurationError("PREFSVM_ENCODER_KEY and PREFSVM_ENCODER_KEY_FILE are both set; set one of them")
-    if settings.encoder_key is not None:
-        name, key = "PREFSVM_ENCODER_KEY", settings.encoder_key.get_secret_value().strip()
-    elif settings.encoder_key_file is not None:
-        name = f"the file {settings.encoder_key_file} of PREFSVM_ENCODER_KEY_FILE"
-        try:
-            key = settings.encoder_key_file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"{name} cannot be read: {type(error).__name__}") from None
-    else:
+    secret = secret_of("PREFSVM_ENCODER_KEY", settings.encoder_key, settings.encoder_key_file)
+    if secret is None:
         return None
+    name, key = secret
     if not key or not key.isascii() or not key.isprintable() or len(key) > MAX_KEY_BYTES:
         raise ConfigurationError(f"{name} does not hold a key: expected printable ASCII characters")
     return key

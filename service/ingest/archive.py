@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import struct
 import tarfile
 import zipfile
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.ingest.errors import IngestError
+from service.ingest.errors import IngestError, is_of_the_disk
 from service.ingest.limits import ReadingLimits, UnpackingBudget
 from service.ingest.stream import unpacked
 
@@ -80,11 +79,6 @@ def zip_members(path: Path, limits: ReadingLimits, most: int) -> Iterator[Member
         if is_of_the_disk(error):
             raise
         raise IngestError("malformed", "not a whole zip archive: it is damaged or cut off") from None
-
-
-def is_of_the_disk(error: BaseException) -> bool:
-    """Tell whether the disk, not the file, is to blame for an error."""
-    return isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)  # EINVAL: a seek to before the start
 
 
 def check_directory(path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from service.ingest.errors import IngestError
+from service.ingest.errors import IngestError, is_of_the_disk
 from service.ingest.limits import ReadingLimits, check_unpacked
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar
@@ -68,8 +68,8 @@ def read_arrow(path: Path, options: TableOptions, limits: ReadingLimits, output:
     except pa.ArrowMemoryError:
         raise
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk, not the file
+        if is_of_the_disk(error):
+            raise
         raise IngestError(
             "malformed", "not a whole Arrow file or stream, or one with features that cannot be read"
         ) from None

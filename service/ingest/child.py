@@ -7,7 +7,6 @@ where the kernel allows it, before anything that reads the file is loaded.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -17,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from service.blobs.store import is_disk_full
 from service.ingest.errors import IngestError
 from service.isolation import hide_secrets, leave_network, write_only_below
 from service.processes import die_with_parent
@@ -90,7 +90,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         mib = request["memory_bytes"] >> 20
         return _error("out_of_memory", f"the file needs more than the {mib} MiB that reading it may take")
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             return _error("storage_full", "there is no room for the columns of this upload")
         raise
     usage = resource.getrusage(resource.RUSAGE_SELF)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import errno
+from typing import Literal
 
 Code = Literal[
     "bad_option",  # an option that the format does not have, or a value it does not allow
@@ -27,7 +28,6 @@ Code = Literal[
     "timeout",  # the reader met its time limit
     "crashed",  # the reader died; the file is to blame as far as anybody can tell
 ]
-CODES: tuple[Code, ...] = get_args(Code)
 
 
 class IngestError(Exception):
@@ -36,7 +36,7 @@ class IngestError(Exception):
     Parameters
     ----------
     code : str
-        One of `CODES`, stable.
+        One of `Code`, stable.
     message : str
         What was wrong and what was expected, for the person who sent the file. Names columns and lines, never a value.
     line : int, optional
@@ -51,3 +51,8 @@ class IngestError(Exception):
         self.message = message
         self.line = line
         self.column = column
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    """Tell whether the disk, not the file, is to blame for an error."""
+    return isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)  # EINVAL: a seek to before the start

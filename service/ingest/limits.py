@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from service.ingest.errors import IngestError
+from solver.reading import LARGEST_EXACT, MAX_CHARACTERS
 
 if TYPE_CHECKING:  # the child that reads a file gets plain numbers and need not load pydantic
     from service.settings import Settings
@@ -17,8 +18,10 @@ READER_BYTES = 1536 << 20
 """Of a reader's address space that it takes itself, with a few rows."""
 FEWEST_COLUMNS = 1_000
 """That are tried however little memory there is."""
-MAX_NAME_CHARACTERS = 256
+MAX_NAME_CHARACTERS = MAX_CHARACTERS
 """Longest column name, and longest label."""
+MAX_MISSING_SPELLINGS = 100
+"""Words for missing values that an option may name, and of those that everybody uses, found in one column."""
 MAX_DISTINCT = 1001
 """Where counting distinct values stops: 1001 stands for "more than 1000"."""
 MAX_LISTED_VALUES = 20
@@ -28,7 +31,7 @@ MAX_COMPARED_ROWS = 10_000_000
 MAX_EXPANSION = 250
 """Largest ratio of unpacked to packed bytes, once more than `EXPANSION_FREE_BYTES` were unpacked."""
 EXPANSION_FREE_BYTES = 32 << 20
-MAX_EXACT_INTEGER = 2**53
+MAX_EXACT_INTEGER = LARGEST_EXACT
 """float64 holds every integer up to here; a longer one is an identifier, and stays text."""
 
 

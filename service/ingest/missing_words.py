@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.ingest.limits import MAX_MISSING_SPELLINGS
 from service.ingest.mixed import MIXED, is_mixed
 from solver.labels import MISSING_WORDS, is_missing_word
 from solver.reading import BLANKS, Reading
@@ -24,8 +25,6 @@ _WORDS = pa.StringArray.from_buffers(
 _NOTHING = pa.nulls(1, pa.string())[0]
 _LETTERS = frozenset(ascii_letters)
 FIRST_TEXTS = 10
-MOST_SPELLINGS = 100
-"""Of one column; there are fewer words, in capitals of any kind."""
 
 
 def are_words(texts: pa.StringArray) -> pa.BooleanArray:
@@ -84,7 +83,7 @@ class MissingWords:
 
     def of(self, position: int) -> dict[str, int]:
         """Return the words of a column as they are spelt, without blanks around them, the most frequent ones first."""
-        return dict(self._counts.get(position, Counter[str]()).most_common(MOST_SPELLINGS))
+        return dict(self._counts.get(position, Counter[str]()).most_common(MAX_MISSING_SPELLINGS))
 
     def is_one(self, position: int, text: str) -> bool:
         """Tell whether a text is such a word, and count it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.ingest.batches import batch_rows
-from service.ingest.errors import IngestError
+from service.ingest.errors import IngestError, is_of_the_disk
 from service.ingest.limits import MAX_NAME_CHARACTERS, ReadingLimits, UnpackingBudget
 from service.ingest.matrix import MatrixWriter
 from service.ingest.npz_arrays import DAMAGED, NpzArray
@@ -83,8 +82,8 @@ def read_npz(path: Path, options: NpzOptions, limits: ReadingLimits, output: Pat
                 )
             return _store_sparse(arrays, limits, output, warnings)
     except (*DAMAGED, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a seek to before the start
-            raise  # the disk, not the file
+        if is_of_the_disk(error):
+            raise
         raise IngestError("malformed", "not a whole NPZ file: the zip archive is damaged or cut off") from None
 
 

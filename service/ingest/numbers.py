@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.ingest.limits import MAX_EXACT_INTEGER
+from solver.reading import BLANKS
 
 PLAIN_NUMBER = r"^-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 """A decimal number, maybe with an exponent: no leading zeros or ``+``, no ``nan`` or ``inf``, no hex, no separators.
@@ -29,7 +30,6 @@ _IN_NUMBERS = b"0123456789+-.eE"
 _LETTERS = np.zeros(256, dtype=bool)
 _LETTERS[np.frombuffer(ascii_letters.encode(), dtype=np.uint8)] = True
 _ZERO, _MINUS = b"0-"
-_BLANKS = " \t"
 
 
 def array_values(array: pa.Array, dtype: type[Any]) -> NDArray[Any]:
@@ -61,9 +61,9 @@ def plain_numbers(texts: pa.StringArray) -> pa.DoubleArray | None:
     """
     offsets, data = text_bytes(texts)
     if other := data.tobytes().translate(None, _IN_NUMBERS):
-        if other.translate(None, _BLANKS.encode()):
+        if other.translate(None, BLANKS.encode()):
             return None
-        texts = pc.utf8_trim(texts, _BLANKS)
+        texts = pc.utf8_trim(texts, BLANKS)
         offsets, data = text_bytes(texts)
         if data.tobytes().translate(None, _IN_NUMBERS):
             return None
@@ -97,7 +97,7 @@ def any_numbers(texts: pa.StringArray) -> pa.DoubleArray:
 
     Takes what `plain_numbers` takes, leading zeros, a leading ``+``, and integers of any length (rounded).
     """
-    trimmed = pc.utf8_trim(texts, _BLANKS)
+    trimmed = pc.utf8_trim(texts, BLANKS)
     fits = pc.match_substring_regex(trimmed, r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
     numbers = pc.cast(pc.if_else(fits, trimmed, None), pa.float64())
     return pc.if_else(pc.is_finite(numbers), numbers, None)
@@ -105,7 +105,7 @@ def any_numbers(texts: pa.StringArray) -> pa.DoubleArray:
 
 def are_plain(texts: pa.StringArray) -> pa.BooleanArray:
     """Tell for each text by itself whether it is a plain number; null where it is missing."""
-    return pc.match_substring_regex(pc.utf8_trim(texts, _BLANKS), PLAIN_NUMBER)
+    return pc.match_substring_regex(pc.utf8_trim(texts, BLANKS), PLAIN_NUMBER)
 
 
 def written_otherwise(texts: pa.StringArray, decimal: str) -> str | None:
@@ -113,7 +113,7 @@ def written_otherwise(texts: pa.StringArray, decimal: str) -> str | None:
     texts = texts.drop_null()[:SEEN_TEXTS]
     if 1 - share_of_letters(texts) < SEEN_SHARE:
         return None
-    trimmed = pc.utf8_trim(texts, _BLANKS)
+    trimmed = pc.utf8_trim(texts, BLANKS)
     plain = pc.match_substring_regex(trimmed, PLAIN_NUMBER)
 
     def seem(such: pa.BooleanArray) -> bool:
@@ -188,8 +188,8 @@ def has_outer_blanks(texts: pa.StringArray) -> bool:
     """Whether a text begins or ends with a blank."""
     offsets, data = text_bytes(texts)
     raw = data.tobytes()
-    if not any(blank in raw for blank in _BLANKS.encode()):  # as in most columns, and told at the speed of memory
+    if not any(blank in raw for blank in BLANKS.encode()):  # as in most columns, and told at the speed of memory
         return False
     present = np.flatnonzero(np.diff(offsets))
     edges: NDArray[Any] = np.concatenate([data[offsets[:-1][present]], data[offsets[1:][present] - 1]])
-    return any(bool((edges == blank).any()) for blank in _BLANKS.encode())
+    return any(bool((edges == blank).any()) for blank in BLANKS.encode())

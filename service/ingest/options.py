@@ -11,14 +11,13 @@ from typing import Any, Final, Literal, get_args
 
 from service.ingest.errors import IngestError
 from service.ingest.escaping import ESCAPE
-from service.ingest.limits import MAX_NAME_CHARACTERS
+from service.ingest.limits import MAX_MISSING_SPELLINGS, MAX_NAME_CHARACTERS
 from service.ingest.profile import has_control_characters
 from solver.reading import DECIMALS, THOUSANDS, Reading
 
 Kind = Literal["number", "category", "text", "date"]
 """What a column is: ``text`` is free text, made of words; ``category`` is any other text."""
 
-MAX_MISSING_SPELLINGS = 100
 ENCODINGS = frozenset(
     (
         *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "mac-roman", "koi8-r", "koi8-u"),

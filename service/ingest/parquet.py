@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from service.ingest.batches import batch_rows
-from service.ingest.errors import IngestError
+from service.ingest.errors import IngestError, is_of_the_disk
 from service.ingest.limits import ReadingLimits
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar
@@ -53,8 +53,8 @@ def read_parquet(
 
         return columns.store(batches, output)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk, not the file
+        if is_of_the_disk(error):
+            raise
         raise IngestError("malformed", "not a whole Parquet file, or one with features that cannot be read") from None
 
 

@@ -17,7 +17,13 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.ingest.errors import Code, IngestError
-from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS, ReadingLimits
+from service.ingest.limits import (
+    MAX_DISTINCT,
+    MAX_LISTED_VALUES,
+    MAX_MISSING_SPELLINGS,
+    MAX_NAME_CHARACTERS,
+    ReadingLimits,
+)
 from service.ingest.options import FORMATS, parse_options
 from service.processes import HANDED_TO_READERS, handed
 from service.settings import Settings
@@ -57,7 +63,7 @@ class _Column(_Strict):
     latest: Listed | None = None
     leading_zeros: bool | None = None
     identifier: Listed | None = None
-    missing_words: Annotated[dict[Listed, Count], Field(max_length=100)] | None = None
+    missing_words: Annotated[dict[Listed, Count], Field(max_length=MAX_MISSING_SPELLINGS)] | None = None
     plus_minus_one: bool | None = None
     count: Count | None = None
     nonzeros: Count | None = None
@@ -66,7 +72,7 @@ class _Column(_Strict):
     norm_mean: Finite | None = None
     norm_max: Finite | None = None
     zero_rows: Count | None = None
-    identifiers: Annotated[dict[Name, Listed], Field(max_length=100)] | None = None
+    identifiers: Annotated[dict[Name, Listed], Field(max_length=MAX_MISSING_SPELLINGS)] | None = None
 
 
 class LineCounts(_Strict):

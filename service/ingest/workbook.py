@@ -14,8 +14,8 @@ import numpy as np
 import python_calamine as calamine
 from numpy.typing import NDArray
 
-from service.ingest.archive import DAMAGED_ZIP, check_directory, is_of_the_disk
-from service.ingest.errors import IngestError
+from service.ingest.archive import DAMAGED_ZIP, check_directory
+from service.ingest.errors import IngestError, is_of_the_disk
 from service.ingest.limits import ReadingLimits, UnpackingBudget
 from service.ingest.stream import CHUNK_BYTES
 from service.ingest.table import check_columns

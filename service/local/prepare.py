@@ -14,10 +14,9 @@ import time
 import psycopg
 
 from service.access.bootstrap import check_reachable
-from service.access.errors import ConfigurationError
 from service.db import migrate, roles
 from service.local.servers import ROLE
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 
 PATIENCE_SECONDS = 30.0
 

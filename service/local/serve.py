@@ -27,7 +27,6 @@ from typing import Any, Protocol, Self
 
 import service
 from service.access.bootstrap import check_reachable
-from service.access.errors import ConfigurationError
 from service.db import roles
 from service.encoders.local.folder import EncoderFolder, EncoderFolderError, read_installed, renamed
 from service.local.folder import DataFolder
@@ -35,7 +34,7 @@ from service.local.processes import kill_group, process_table, spawn
 from service.local.servers import ROLE, PostgresServer, RedisServer, ServerError, postgres_account, tail
 from service.mailfilter.addresses import Address, addresses_of, check_mail_settings
 from service.processes import adopt_orphans
-from service.settings import MIB, Settings
+from service.settings import MIB, ConfigurationError, Settings
 
 READY_SECONDS = 60.0
 """Longest time from the start to the first 200 of ``GET /readyz``."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.access.bootstrap import read_key
-from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.schemas import is_alias
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,14 @@ class CountedFilter:
         return verdict, seconds
 
     async def learn(
-        self, door: str, mail: IncomingMail, user: str | None, wanted: bool | None, by: str = PERSON, *, attached: bool = False
+        self,
+        door: str,
+        mail: IncomingMail,
+        user: str | None,
+        wanted: bool | None,
+        by: str = PERSON,
+        *,
+        attached: bool = False,
     ) -> MailLearned:
         """Keep what somebody has said of a mail, or of the one that is attached to it; raises `NotLearned`."""
         if not mail.is_whole:

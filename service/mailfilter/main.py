@@ -14,7 +14,6 @@ from functools import partial
 
 from service.access.authenticator import Authenticator
 from service.access.caller import Caller
-from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.db.session import Database
 from service.feedback.mails import MailFeedback
@@ -33,7 +32,7 @@ from service.memory import settle
 from service.models.service import ModelService
 from service.predictions.budget import BYTES_A_BYTE_OF_MAIL
 from service.predictions.service import PredictionService
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 from solver.kernels.parallel import single_threaded_blas
 
 log = logging.getLogger("prefsvm.mail")

@@ -19,14 +19,13 @@ from hostile_mails import PLAIN
 from mail_support import Door, mail_door, parsed, read_all
 from pydantic import SecretStr
 
-from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.db.session import Database
 from service.encoders.errors import EncoderAway, EncoderChanged
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter import inbound, listener
 from service.mailfilter.addresses import addresses_of, check_mail_settings
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 
 UNKNOWN = {"Spam": "False ; 0.0 / 5.0"}
 FORGED = b"X-Spam-Flag: NO\r\n" + PLAIN

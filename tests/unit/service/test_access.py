@@ -15,11 +15,10 @@ from pydantic import SecretStr
 from service import app as service_app
 from service.access.authenticator import ADDRESSES, WRONG_KEYS_A_MINUTE, TokenBucket, WrongKeys
 from service.access.bootstrap import check_reachable, read_bootstrap_key
-from service.access.errors import ConfigurationError
 from service.access.keys import ApiKey
 from service.api.access import check_routes
 from service.api.logs import JsonFormatter, hide_secrets
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 
 ANYWHERE = "0.0.0.0"  # noqa: S104
 KEY = ApiKey.new()

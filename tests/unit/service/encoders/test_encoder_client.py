@@ -14,11 +14,10 @@ import pytest
 from encoder_server import DIMENSIONS, KEY, MODEL, EncoderServer, encoder_server, vector
 from pydantic import SecretStr
 
-from service.access.errors import ConfigurationError
 from service.encoders.client import HttpEncoder
 from service.encoders.configuration import EncoderConfig, encoder_config
 from service.encoders.errors import EncoderAway
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 
 SECRET = "what nobody may read"
 

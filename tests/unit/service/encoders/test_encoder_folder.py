@@ -21,7 +21,6 @@ import pytest
 from encoder_folder import LETTERS, NUMBERS, encoder_folder, expected_vector
 from typer.testing import CliRunner
 
-from service.access.errors import ConfigurationError
 from service.cli.main import app
 from service.encoders.client import HttpEncoder
 from service.encoders.configuration import EncoderConfig, encoder_config
@@ -35,7 +34,7 @@ from service.encoders.local.folder import (
 from service.local.serve import LocalStack
 from service.local.servers import ServerError
 from service.local.stack import local_stack
-from service.settings import Settings
+from service.settings import ConfigurationError, Settings
 
 ROOT = Path(__file__).parents[4]
 TEXTS = [f"text {i}: {'abc ' * (i * 13 % 90)}!" for i in range(45)]
