@@ -721,11 +721,12 @@ class _TableWriter:
 
     def _say_of_kinds(self, profiles: Sequence[ColumnProfile], warnings: list[str]) -> None:
         """Say of which columns the kind may be another one."""
+        told = {each.partition(" is text, but")[0] for each in warnings}
         warnings += [
             f"column {column.name!r} is text, but {doubt}"
             for position, column in enumerate(self._columns)
             if self._storage[position] == "text" and (doubt := self.doubt(position)) is not None
-            if not any(each.startswith(f"column {column.name!r} is text, but") for each in warnings)
+            if f"column {column.name!r}" not in told
         ]
         warnings += [
             f"column {column.name!r} may count {unit} since 1970 ({first} to {last}); if these are times: "

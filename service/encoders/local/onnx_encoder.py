@@ -50,6 +50,8 @@ class OnnxEncoder:
         options = ort.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 4
+        # Threads that turn in circles while they wait take the processor from the API and the worker beside them.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._tokenizer = Tokenizer.from_file(str(folder.path / TOKENIZER_FILE))
         except Exception as error:  # tokenizers raises no other class
