@@ -14,7 +14,7 @@ from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Model
 from service.pages.services import Services
 
-MOST_MODELS = 12
+MOST_MODELS = 8
 """Of a name, the newest ones."""
 WORDS = {"precision": "Precision", "recall": "Recall", "f1": "F1", "cost": "Mean cost of a row"}
 

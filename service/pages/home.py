@@ -17,8 +17,8 @@ from service.pages.room import Room
 from service.pages.services import Services
 
 FEW = 5
-MANY = 50
-"""Models and jobs that are looked through for those that are to be shown."""
+MANY, MANY_MODELS = 50, 20
+"""Jobs and models that are looked through for those that are to be shown; of a model its report is read."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def add_home(router: APIRouter, room: Room, services: Services) -> None:
     def home(request: Request, caller: Reader) -> Response:
         project = caller.project_id
         datasets = services.datasets.list(project, None, FEW).items
-        models = services.models.list(project, None, MANY).items
+        models = services.models.list(project, None, MANY_MODELS).items
         jobs = services.jobs.list(project, None, None, MANY).items
         return room.page(
             request.scope,

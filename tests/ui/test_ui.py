@@ -207,6 +207,28 @@ def test_a_large_file_goes_in_parts_is_stopped_and_goes_on_in_another_page(
     assert [trouble for trouble in again.troubles() if "409" not in trouble] == []
 
 
+def test_a_file_is_dropped_on_the_page(stack: str, browser: Callable[[], Tab]) -> None:
+    def drop(files: int) -> str:
+        made = "".join(
+            f"moved.items.add(new File(['n,label\\n1,yes\\n2,no\\n'], 'dropped{at}.csv'));" for at in range(files)
+        )
+        return (
+            f"{{ const moved = new DataTransfer(); {made} document.body.dispatchEvent(new DragEvent('drop', "
+            "{dataTransfer: moved, bubbles: true, cancelable: true})); }"
+        )
+
+    tab = browser()
+    tab.open(f"{stack}/ui/datasets")
+    tab.run(drop(2))
+    assert "One file at a time" in tab.text()
+    tab.run(drop(1))
+    assert tab.run("document.getElementById('file').files[0].name") == "dropped0.csv"
+    assert tab.run("document.activeElement.textContent") == "Upload"
+    tab.press("#upload-form button")
+    assert "dropped0.csv" in tab.text()
+    assert tab.troubles() == []
+
+
 def every_page(stack: str) -> list[str]:
     """Addresses of all pages, of what the tests before have made."""
 
