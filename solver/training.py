@@ -181,6 +181,8 @@ class TrainingRequest:
         What becomes of missing values.
     text : mapping of str to int
         How texts become terms, see `TextOptions`; missing entries take their default.
+    text_weights : mapping of str to float
+        See `TableFeatures`.
     encoder : Encoder, optional
         Makes vectors of texts, which stand beside their terms.
     encode_together : sequence of sequences of str
@@ -220,6 +222,7 @@ class TrainingRequest:
     missing: MissingPolicy = "indicate"
     text: Mapping[str, int] = field(default_factory=dict)
     encoder: Encoder | None = None
+    text_weights: Mapping[str, float] = field(default_factory=dict)
     encode_together: Sequence[Sequence[str]] = ()
     keep_words: bool = True
     identifiers: Mapping[str, str] = field(default_factory=dict)
@@ -1069,6 +1072,7 @@ def _fit_features(
                 guessed=request.guessed,
                 missing=request.missing,
                 text=TextOptions(**request.text),
+                text_weights=request.text_weights,
                 encoder=request.encoder,
                 encode_together=request.encode_together,
                 keep_words=request.keep_words,

@@ -18,10 +18,13 @@ from itertools import islice
 
 from service.ingest.charsets import MAX_NAME, decoded
 from service.ingest.html_text import visible_text
+from service.ingest.mail_meta import meta_words
 from service.ingest.mbox import ENVELOPE
 from solver.kinds import IDEOGRAPHS
 
-FIELDS = ("subject", "from", "to", "date", "body")
+META = "meta"
+"""What is told of a mail beside its texts."""
+FIELDS = ("subject", "from", "to", "date", "body", META)
 """What `parse_mail` returns, in order."""
 MAX_DEPTH = 20
 """Parts within parts; deeper ones are left out."""
@@ -44,6 +47,10 @@ MAX_MESSAGE_BYTES = 10 << 20
 """Of a message that are looked at; calls that take one message refuse a longer one."""
 MAX_QUOTED = 8
 """Times that a line ``From …`` of a body may have been quoted, by one mbox file after the other."""
+
+MAX_ENDING = 8
+"""Characters of the ending of an attachment's name."""
+TOLD_HEADERS = ("from", "reply-to", "user-agent", "x-mailer")
 
 _BREAK = rb"(?:\r{0,2}\n|\r)"
 _END_OF_HEADERS = re.compile(_BREAK + _BREAK)
@@ -102,8 +109,8 @@ def read_mail(message: bytes | str) -> Mail:
     -------
     Mail
         ``subject``, ``from`` and ``to`` decoded, ``date`` as ``2026-11-28T02:30:00Z``, and ``body``: the plain text
-        parts or, if there are none, the HTML parts without their tags. Attachments are left out. What a message does
-        not have is an empty text.
+        parts or, if there are none, the HTML parts without their tags. Attachments are left out. ``meta`` is what is
+        told of it beside, see `service.ingest.mail_meta`. What a message does not have is an empty text.
     """
     raw = _without_envelope(message.encode("utf-8", "replace") if isinstance(message, str) else message)
     is_long = len(raw) > MAX_MESSAGE_BYTES
@@ -127,6 +134,9 @@ def read_mail(message: bytes | str) -> Mail:
     fields = {name: parts.header_text(name) for name in ("subject", "from", "to")}
     fields["date"] = _date(parts.header_text("date"))
     fields["body"] = encoded[:MAX_BODY_BYTES].decode("utf-8", "ignore")
+    headers = {name: text for name in TOLD_HEADERS if (text := parts.header_text(name))}
+    told = (parts.told, fields["subject"], fields["body"], [*plain.texts, *marked_up.texts])
+    fields["meta"] = meta_words(headers, *told) if raw else ""
     return Mail(fields, parts.is_cut, tuple(sorted(parts.unknown_charsets)))
 
 
@@ -199,6 +209,8 @@ class _MimeParts:
     def __init__(self, raw: bytes, *, is_text: bool) -> None:
         self.is_cut = False
         self.unknown_charsets: set[str] = set()
+        self.told: list[tuple[str, str]] = []
+        """Kind and value of what is told of the parts, see `meta_words`."""
         self._is_text = is_text
         self.top, self.body = self._split(raw)
 
@@ -213,6 +225,7 @@ class _MimeParts:
                 return
             kind = _type(fields)
             main = kind.get_content_type()
+            self.told += _told(fields, kind, main)
             inner: list[bytes] | None = None
             if main == "message/rfc822":
                 inner = [body]
@@ -358,6 +371,20 @@ def _type(fields: dict[str, bytes]) -> Message:
         if name in fields:
             message[name] = " ".join(fields[name][:MAX_TYPE_BYTES].decode("latin-1").split())
     return message
+
+
+def _told(fields: dict[str, bytes], kind: Message, main: str) -> Iterator[tuple[str, str]]:
+    """Say what a part is, in the words of its own header."""
+    yield "type", main if "content-type" in fields else "none"
+    try:
+        yield "charset", str(kind.get_content_charset() or "")
+        name = str(kind.get_filename() or "")
+    except (ValueError, TypeError, LookupError):
+        name = ""
+    yield "encoding", fields.get("content-transfer-encoding", b"").strip().lower()[:40].decode("latin-1")
+    ending = name.rpartition(".")[2]
+    if ending != name and 0 < len(ending) <= MAX_ENDING:
+        yield "attached", ending
 
 
 def _boundary(kind: Message) -> bytes | None:

@@ -28,7 +28,7 @@ FILE = "file"
 """Column with the name of a mail's file in the archive, folders and all, or its number in an mbox file."""
 COLUMNS = [*FIELDS, LABEL, FILE]
 KINDS: dict[str, Kind] = {
-    "subject": "text", "from": "text", "to": "text", "date": "date", "body": "text", LABEL: "category",
+    "subject": "text", "from": "text", "to": "text", "date": "date", "body": "text", "meta": "text", LABEL: "category",
     FILE: "category",
 }  # fmt: skip
 MOST_EMPTY = 0.1
@@ -53,7 +53,7 @@ class _Message:
 def read_mailbox(
     path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]
 ) -> Columnar:
-    """Write the ``table`` layout of mails: ``subject``, ``from``, ``to``, ``date``, ``body``, ``label``, ``file``.
+    """Write the ``table`` layout of mails: each of `FIELDS`, ``label``, ``file``.
 
     In an archive the label of a mail is the folder that it lies in; mails outside of any folder have none, nor have
     those of an mbox file. Files that are no mails are left out and counted. Of each message, bounded parts are kept,

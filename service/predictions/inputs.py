@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from service.ingest.charsets import said_of_charsets
-from service.ingest.mail import FIELDS, MAX_MESSAGE_BYTES, read_mail
+from service.ingest.mail import FIELDS, MAX_MESSAGE_BYTES, META, read_mail
 from service.predictions.errors import RowsDoNotFit
 
 InputKind = Literal["texts", "messages"]
@@ -75,6 +75,13 @@ def _of_messages(
         rows.append({name: mail.fields[name] or None for name in names})
     notes.warnings += said_of_charsets(unknown)
     return rows
+
+
+def completed(columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return rows of a model of mails with `meta`, which who writes a mail as a row need not know."""
+    if not of_mails(columns) or not any(column["name"] == META for column in columns):
+        return rows
+    return [row if META in row else {**row, META: None} for row in rows]
 
 
 def of_mails(columns: Sequence[Mapping[str, Any]]) -> bool:

@@ -21,7 +21,7 @@ from service.predictions.cache import ByteCache
 from service.predictions.deciding import Decisions, ReadyModel, decide, keyed, texts_of
 from service.predictions.encoding import TextEncoder
 from service.predictions.explaining import add_explanations, check_explained
-from service.predictions.inputs import InputKind, Notes, rows_of
+from service.predictions.inputs import InputKind, Notes, completed, rows_of
 from service.predictions.lookup import ModelLookup
 from service.predictions.schemas import PredictRequest
 from service.predictions.shadow import Shadows, ShownKind
@@ -129,6 +129,7 @@ class PredictionService:
         self.check_rows(len(rows), "body.rows")
         file = await self._find(project_id, name)
         ready = await self._ready(file)
+        rows = completed(ready.model.columns, rows)
         cost = ready.cost_of(rows)
         decided = await self.decide(ready, rows, "body.rows", cost, gone, with_keys=True, explain=explain)
         self._offer(file, name, "rows", rows, decided)

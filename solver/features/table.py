@@ -156,6 +156,8 @@ class TableFeatures:
     missing : MissingPolicy, default "indicate"
         `drop` is the caller's to carry out, with `missing_values`: rows that `fit` gets are all used.
     text : TextOptions, optional
+    text_weights : mapping of str to float, optional
+        How much columns of text count beside the others, above 0 and up to 1; 1 where nothing is said.
     encoder : Encoder, optional
         Makes vectors of texts, too. What it is asked for then, `transform` asks it for again.
     encode_together : sequence of sequences of str, default ()
@@ -189,6 +191,7 @@ class TableFeatures:
         guessed: Mapping[str, str] | None = None,
         missing: MissingPolicy = "indicate",
         text: TextOptions | None = None,
+        text_weights: Mapping[str, float] | None = None,
         encoder: Encoder | None = None,
         encode_together: Sequence[Sequence[str]] = (),
         keep_words: bool = True,
@@ -199,6 +202,7 @@ class TableFeatures:
         self.guessed = dict(guessed or {})
         self.missing = missing
         self.text = text or TextOptions()
+        self.text_weights = dict(text_weights or {})
         self.encoder = encoder
         self.encode_together = [tuple(names) for names in encode_together]
         self.keep_words = keep_words
@@ -266,7 +270,7 @@ class TableFeatures:
             lambda share: progress(_SEEN + (1 - _SEEN) * share),
         )
         of_words = texts if self.text.passes else {}
-        text_columns, entries = TextColumns.fit(of_words, self.text, self.warnings, passes, labelled)
+        text_columns, entries = TextColumns.fit(of_words, self.text, self.warnings, passes, labelled, self.text_weights)
         date_columns = DateColumns.fit(dates, indicate, self.warnings, passes)
         readings = {name: column.reading for name, column in table.columns.items() if column.reading is not None}
         for name, unreadable in date_columns.unreadable.items():

@@ -159,11 +159,12 @@ class TextColumns:
         warnings: list[str],
         passes: Passes | None = None,
         labelled: IndexArray | None = None,
+        weights: Mapping[str, float] | None = None,
     ) -> tuple[Self, float]:
         """Learn the terms of columns; one without any is left out with a warning.
 
         `passes` counts, for each column, as many as the options have kinds of terms. The terms of the `labelled` rows
-        are kept however rare they are.
+        are kept however rare they are. A text of a column is as long as the `weights` say, above 0 and up to 1, else 1.
 
         Returns
         -------
@@ -184,7 +185,7 @@ class TextColumns:
             if not kept:
                 warnings.append(f"column {name!r} is left out: no word occurs in {options.min_rows} training rows")
             for vocabulary, _ in kept:
-                vocabulary.length = 1 / math.sqrt(len(kept))
+                vocabulary.length = (weights or {}).get(name, 1.0) / math.sqrt(len(kept))
                 vocabularies.append(vocabulary)
             entries += sum(nonzeros for _, nonzeros in kept)
         return cls(vocabularies), entries

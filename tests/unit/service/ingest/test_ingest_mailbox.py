@@ -12,7 +12,7 @@ from email.generator import BytesGenerator
 import pytest
 from ingest_helpers import Read, refusal
 
-from service.ingest.mail import MAX_BODY_BYTES
+from service.ingest.mail import MAX_BODY_BYTES, parse_mail
 
 MAILS = {
     "corpus/spam/1.eml": b"Subject: win\nFrom: a@b\n\nWin a prize\n",
@@ -22,14 +22,16 @@ MAILS = {
     "top.eml": b"Subject: unlabelled\n\nx\n",
     "corpus/.hidden": b"Subject: no\n\n",
 }
+ORDER = ["corpus/spam/1.eml", "corpus/spam/2.eml", "corpus/ham/cur/1:2,S", "top.eml"]
 TABLE = {
     "subject": ["win", "win more", "lunch", "unlabelled"],
     "from": ["a@b", None, None, None],
     "to": [None] * 4,
     "date": [None, None, "2026-11-28T02:30:00Z", None],
     "body": ["Win a prize\n", "From here on\n", "Today?\n", "x\n"],
+    "meta": [parse_mail(MAILS[name])["meta"] for name in ORDER],
     "label": ["spam", "spam", "ham", None],
-    "file": ["corpus/spam/1.eml", "corpus/spam/2.eml", "corpus/ham/cur/1:2,S", "top.eml"],
+    "file": ORDER,
 }
 
 
@@ -70,7 +72,8 @@ def test_archives(data: bytes) -> None:
     read = Read(data, "mail")
     assert read.table == TABLE
     assert read.kinds == {
-        "subject": "text", "from": "text", "to": "text", "date": "date", "body": "text", "label": "category",
+        "subject": "text", "from": "text", "to": "text", "date": "date", "body": "text", "meta": "text",
+        "label": "category",
         "file": "category",
     }  # fmt: skip
     assert read.result["dropped_rows"] == 1
