@@ -241,7 +241,7 @@ def every_page(stack: str) -> list[str]:
         f"{stack}/ui{path}"
         for path in (
             *("", "/datasets", f"/datasets/{example}", f"/datasets/{example}/train", f"/datasets/{hostile}"),
-            *("/jobs", f"/jobs/{items('jobs')[0]['id']}", "/models", "/models/tumours"),
+            *("/jobs", f"/jobs/{items('jobs')[0]['id']}", "/models", "/models/tumours", "/models/tumours/mistakes"),
             *("/models/tumours?kind=precision&target=90", f"/models/tumours/try?dataset={example}&row=7"),
             *("/models/tumours/label", *(f"/audits/{audit['id']}?row=1&said=benign" for audit in items("audits"))),
             *("/settings", *(f"/settings/webhooks/{webhook['id']}" for webhook in items("webhooks")), "/keys", "/none"),
