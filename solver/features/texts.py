@@ -40,7 +40,8 @@ MOST_TERMS: Final = 500_000
 _BYTES_OF_A_TERM: Final = 200
 
 _WORD: Final = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]{{2,}}")
-# words whose runs of characters a vocabulary remembers, up to so many characters each, and what one takes in memory
+# words whose runs of characters a vocabulary remembers, twice so many, of up to so many characters each, and what one
+# takes in memory
 _MOST_KNOWN: Final = 1 << 13
 _LONGEST_KNOWN: Final = 24
 _BYTES_OF_A_WORD: Final = 200
@@ -149,7 +150,7 @@ class TextColumns:
         self.names = list(dict.fromkeys(vocabulary.column for vocabulary in vocabularies))
         self.width = sum(len(vocabulary.terms) for vocabulary in vocabularies)
         cut = sum(vocabulary.kind == "characters" for vocabulary in vocabularies)
-        self.nbytes = _BYTES_OF_A_TERM * self.width + _BYTES_OF_A_WORD * _MOST_KNOWN * cut
+        self.nbytes = _BYTES_OF_A_TERM * self.width + _BYTES_OF_A_WORD * 2 * _MOST_KNOWN * cut
 
     @classmethod
     def fit(
@@ -328,7 +329,9 @@ class _Vocabulary:
         self.column, self.kind, self.longest, self.terms, self.idf = column, kind, longest, terms, idf
         self.normalization, self.length = normalization, length
         self._index = {term: j for j, term in enumerate(terms)}
+        # Those of late, and those of before, of which what is still met comes among them again.
         self._known_words: dict[str, bytes] = {}
+        self._known_before: dict[str, bytes] = {}
         self._fitted: tuple[Sequence[str | None], sparse.csr_array] | None = None
 
     def remember(self, texts: Sequence[str | None], counts: sparse.csr_array) -> None:
@@ -403,7 +406,7 @@ class _Vocabulary:
 
     def _counts_by_known_words(self, prepared: Iterable[str]) -> sparse.csr_array:
         """The same of few texts, which come one after the other: most words of one were in those before."""
-        known, index, longest = self._known_words, self._index, self.longest
+        known, before, index, longest = self._known_words, self._known_before, self._index, self.longest
         runs: list[bytes] = []
         times: list[int] = []
         ends = [0]
@@ -411,10 +414,12 @@ class _Vocabulary:
             for word, n in Counter(text.split()).items():
                 found = known.get(word)
                 if found is None:
-                    found = array("i", [index[run] for run in _runs_of(word, longest) if run in index]).tobytes()
+                    found = before.get(word)
+                    if found is None:
+                        found = array("i", [index[run] for run in _runs_of(word, longest) if run in index]).tobytes()
                     if len(word) <= _LONGEST_KNOWN:
                         if len(known) >= _MOST_KNOWN:
-                            known.clear()
+                            self._known_words, self._known_before = known, before = {}, known
                         known[word] = found
                 runs.append(found)
                 times.append(n)
