@@ -20,8 +20,9 @@ from solver.features.normal_scores import NormalScores
 from solver.features.strings import unpack_strings
 from solver.features.vectors import ROUNDING
 from solver.model_file import Model
+from solver.multiclass import SharedExpansion
 from solver.reading import BLANKS, Reading
-from solver.typing import FloatArray
+from solver.typing import FloatArray, Matrix
 
 # a file of ONNX ends at 2 GiB, and its runtime holds it twice
 MAX_BYTES: Final = 1 << 30
@@ -71,7 +72,7 @@ def onnx_model(model: Model) -> bytes:
         If the model reads free text or dates, or its support vectors would take more than 1 GiB without their zeros
         left out.
     """
-    graph = _Graph([column["name"] for column in model.columns])
+    graph = Graph([column["name"] for column in model.columns])
     features = _features(graph, model)
     score = _score(graph, model.decision, features)
     graph.give("label", _label(graph, model, score), TensorProto.STRING)
@@ -82,15 +83,9 @@ def onnx_model(model: Model) -> bytes:
         shifted = graph.add("Add", scaled, graph.constant(np.float64(sigmoid.offset)))
         graph.give("probability", graph.add("Sigmoid", shifted), TensorProto.DOUBLE)
     as_probability = model.decision.threshold_probability
-    made = helper.make_model(
-        graph.build(),
-        opset_imports=[helper.make_opsetid("", graph.opset), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="prefsvm",
-        producer_version=model.producer.get("prefsvm", ""),
-    )
-    helper.set_model_props(
-        made,
+    return finished(
+        graph,
+        model.producer,
         {
             "threshold": repr(model.decision.threshold),
             **({} if as_probability is None else {"threshold_probability": repr(as_probability)}),
@@ -103,11 +98,23 @@ def onnx_model(model: Model) -> bytes:
             "explanations": "none: POST /predict of the service has them",
         },
     )
+
+
+def finished(graph: Graph, producer: Mapping[str, str], metadata: dict[str, str]) -> bytes:
+    """Return the file of a graph, checked."""
+    made = helper.make_model(
+        graph.build(),
+        opset_imports=[helper.make_opsetid("", graph.opset), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="prefsvm",
+        producer_version=producer.get("prefsvm", ""),
+    )
+    helper.set_model_props(made, metadata)
     onnx.checker.check_model(made)
     return bytes(made.SerializeToString())
 
 
-def _label(graph: _Graph, model: Model, score: str) -> str:
+def _label(graph: Graph, model: Model, score: str) -> str:
     """The class that is said; an empty text where none is."""
     band, threshold = model.decision.band, model.decision.threshold
     above = graph.add("Greater", score, graph.constant(np.float64(threshold if band is None else band.upper)))
@@ -137,7 +144,7 @@ def _left_to_the_caller(model: Model) -> dict[str, dict[str, Any]]:
     return {name: parts for name, parts in left.items() if parts}
 
 
-class _Graph:
+class Graph:
     """Collects nodes; every value gets a name of its own.
 
     Parameters
@@ -161,10 +168,11 @@ class _Graph:
         self._inputs.append(helper.make_tensor_value_info(name, kind, ["rows", width]))
         return name
 
-    def give(self, name: str, value: str, kind: int) -> None:
-        """Declare an output of shape (rows,)."""
+    def give(self, name: str, value: str, kind: int, width: int | None = None) -> None:
+        """Declare an output of shape (rows,), or (rows, width)."""
         self._nodes.append(helper.make_node("Identity", [value], [name]))
-        self._outputs.append(helper.make_tensor_value_info(name, kind, ["rows"]))
+        shape: list[str | int] = ["rows"] if width is None else ["rows", width]
+        self._outputs.append(helper.make_tensor_value_info(name, kind, shape))
 
     def constant(self, value: NDArray[Any] | np.float64 | np.int64) -> str:
         """Store an array."""
@@ -179,10 +187,11 @@ class _Graph:
         return name
 
     def build(self) -> Any:
+        """Return the graph of all that was added."""
         return helper.make_graph(self._nodes, "prefsvm", self._inputs, self._outputs, self._constants)
 
 
-def _features(graph: _Graph, model: Model) -> str:
+def _features(graph: Graph, model: Model) -> str:
     """The feature matrix of a model, of shape (rows, features)."""
     features = model.features
     if isinstance(features, TableFeatures):
@@ -195,7 +204,7 @@ def _features(graph: _Graph, model: Model) -> str:
     return graph.take("features", TensorProto.DOUBLE, model.decision.support_vectors.shape[1])
 
 
-def _table(graph: _Graph, features: TableFeatures) -> str:
+def _table(graph: Graph, features: TableFeatures) -> str:
     arrays, meta = features.state()
     refused = [column["name"] for column in features.columns if column["kind"] in ("text", "date")]
     if refused:
@@ -217,7 +226,7 @@ def _table(graph: _Graph, features: TableFeatures) -> str:
     return graph.add("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
 
 
-def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]], cut: float) -> Iterable[str]:
+def _numbers(graph: Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]], cut: float) -> Iterable[str]:
     """Standardised numbers, then the 0/1 features that say where one is missing."""
     names = unpack_strings(arrays["number_text"], arrays["number_ends"])
     inputs = [graph.take(name, TensorProto.DOUBLE, 1) for name in names]
@@ -242,7 +251,7 @@ def _numbers(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[A
         yield graph.add("Cast", graph.add("Not", _is_finite(graph, used)), to=TensorProto.DOUBLE)
 
 
-def _with_scores(graph: _Graph, used: str, valued: NDArray[Any], scores: NormalScores) -> str:
+def _with_scores(graph: Graph, used: str, valued: NDArray[Any], scores: NormalScores) -> str:
     """The columns in `valued`, with normal scores in place of those that are skewed."""
     skewed = np.searchsorted(valued, scores.columns)
     others = np.setdiff1d(np.arange(len(valued)), skewed)
@@ -265,7 +274,7 @@ def _with_scores(graph: _Graph, used: str, valued: NDArray[Any], scores: NormalS
     return graph.add("Gather", graph.add("Concat", rest, of_skewed, axis=1), graph.constant(order), axis=1)
 
 
-def _vectors(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
+def _vectors(graph: Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
     """Each vector without the mean, brought to its length as a feature; see `VectorColumns`."""
     lengths = [column["length"] for column in features.columns if column["kind"] == "vector"]
     names = unpack_strings(arrays["vector_text"], arrays["vector_ends"])
@@ -284,13 +293,13 @@ def _vectors(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[A
         yield graph.add("Mul", centred, graph.add("Where", says_something, scale, graph.constant(np.float64(0))))
 
 
-def _norm(graph: _Graph, vectors: str) -> str:
+def _norm(graph: Graph, vectors: str) -> str:
     """Lengths of vectors, of shape (rows, 1)."""
     axis = graph.constant(np.array([1], dtype=np.int64))
     return graph.add("Sqrt", graph.add("ReduceSum", graph.add("Mul", vectors, vectors), axis, keepdims=1))
 
 
-def _categories(graph: _Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
+def _categories(graph: Graph, features: TableFeatures, arrays: dict[str, NDArray[Any]]) -> Iterable[str]:
     """One 0/1 feature for each level of each column."""
     first = 0
     widths = (arrays["level_counts"] + arrays["missing_level"]).tolist()
@@ -337,7 +346,7 @@ def _cuts_blanks(reading: Reading | None, width: int) -> bool:
     return reading is not None and reading.trim and width <= MOST_TRIMMED
 
 
-def _met_between_blanks(graph: _Graph, texts: str, known: Mapping[str, int], width: int) -> str:
+def _met_between_blanks(graph: Graph, texts: str, known: Mapping[str, int], width: int) -> str:
     """Which level, of shape (rows, width), each text is without the blanks around it."""
     graph.opset = OPSET_OF_NUMBERS
     spellings: list[list[str]] = [[] for _ in range(width)]
@@ -352,7 +361,7 @@ def _met_between_blanks(graph: _Graph, texts: str, known: Mapping[str, int], wid
     return graph.add("Concat", *found, axis=1)
 
 
-def _number_of(graph: _Graph, texts: str) -> str:
+def _number_of(graph: Graph, texts: str) -> str:
     """The numbers that texts are, NaN for others."""
     graph.opset = OPSET_OF_NUMBERS
     found = graph.add("RegexFullMatch", texts, pattern=_NUMBER)
@@ -360,22 +369,26 @@ def _number_of(graph: _Graph, texts: str) -> str:
     return graph.add("Cast", graph.add("Where", found, texts, nan), to=TensorProto.DOUBLE)
 
 
-def _score(graph: _Graph, decision: DecisionState, X: str) -> str:
+def _score(graph: Graph, decision: DecisionState, X: str) -> str:
     """The decision function, of shape (rows,)."""
     vectors = decision.support_vectors
     column = decision.dual_coef[:, None]
     if decision.kind == "linear":
         expansion = graph.add("MatMul", X, graph.constant(np.asarray(vectors.T @ decision.dual_coef)[:, None]))
     else:
-        if vectors.shape[0] * vectors.shape[1] * 8 > MAX_BYTES:
-            raise OnnxExportError(f"its support vectors, {vectors.shape[0]} × {vectors.shape[1]}, take more than 1 GiB")
-        dense = np.asarray(vectors.toarray() if sparse.issparse(vectors) else vectors, dtype=np.float64)
-        expansion = graph.add("MatMul", _kernel(graph, decision, X, dense), graph.constant(column))
+        expansion = graph.add("MatMul", kernel_values(graph, decision, X, all_values(vectors)), graph.constant(column))
     shifted = graph.add("Add", expansion, graph.constant(np.float64(decision.intercept)))
     return graph.add("Squeeze", shifted, graph.constant(np.array([1], dtype=np.int64)))
 
 
-def _kernel(graph: _Graph, decision: DecisionState, X: str, vectors: FloatArray) -> str:
+def all_values(vectors: Matrix) -> FloatArray:
+    """Support vectors with their zeros; raises `OnnxExportError` where those would take too much."""
+    if vectors.shape[0] * vectors.shape[1] * 8 > MAX_BYTES:
+        raise OnnxExportError(f"its support vectors, {vectors.shape[0]} × {vectors.shape[1]}, take more than 1 GiB")
+    return np.asarray(vectors.toarray() if sparse.issparse(vectors) else vectors, dtype=np.float64)
+
+
+def kernel_values(graph: Graph, decision: DecisionState | SharedExpansion, X: str, vectors: FloatArray) -> str:
     """Kernel values, of shape (rows, support vectors)."""
     if decision.kind == "rbf":
         # Distances do not change when everything is shifted, and near the centre they lose less to rounding.
@@ -395,10 +408,10 @@ def _kernel(graph: _Graph, decision: DecisionState, X: str, vectors: FloatArray)
     return graph.add("Exp", graph.add("Neg", graph.add("Mul", least, gamma)))
 
 
-def _is_finite(graph: _Graph, value: str) -> str:
+def _is_finite(graph: Graph, value: str) -> str:
     """Where a value is a number: anything else minus itself is NaN."""
     return graph.add("Equal", graph.add("Sub", value, value), graph.constant(np.float64(0)))
 
 
-def _finite_or(graph: _Graph, value: str, otherwise: str) -> str:
+def _finite_or(graph: Graph, value: str, otherwise: str) -> str:
     return graph.add("Where", _is_finite(graph, value), value, otherwise)

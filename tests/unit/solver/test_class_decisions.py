@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, log_loss, precision_score, recall_score
 from sklearn.svm import SVC
 
+from solver.algorithms import ALGORITHMS
 from solver.estimators import SVM, AugmentedClassifier, OneVsOne, OneVsRest, SelfTraining
 from solver.evaluation import fit_sigmoid
 from solver.multiclass import (
@@ -204,6 +205,19 @@ def test_unlabelled_rows_reach_probabilities_and_objective(method):
     assert fitted.report_.rows == [10, 10, 10]
     assert fitted.report_.figures.n == 30
     assert (fitted.predict(IRIS) == IRISES).mean() > 0.85
+
+
+@pytest.mark.slow
+@BOTH
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_serves_several_classes(method, name):
+    X, y = overlapping(400, classes=3, noise=0.4)
+    y = np.where(np.arange(400) % 4 == 0, y, -1)
+    fitted = method(ALGORITHMS[name].load()(random_state=0), objective="accuracy").fit(X, y)
+    report = fitted.report_
+    assert (report.algorithm, report.unlabelled, report.figures.n) == (name, 300, 100)
+    assert report.figures.accuracy.value > 0.5
+    assert report.log_loss < report.share_log_loss
 
 
 # -- labels at random --------------------------------------------------------------------------------------------------
