@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Final, Self, cast, get_args, get_origin, get_type_hints
@@ -25,6 +26,9 @@ def _about(description: str, **more: Any) -> dict[str, Any]:
 
 _INSIDE: Final[Mapping[str, Any]] = {"exclude": True}
 """Of a field that is stored with a model and is no part of the report that the API shows."""
+MOST_OF_A_KIND: Final = 20
+# what `repr` makes of a name
+_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 class JsonObject:
@@ -790,3 +794,19 @@ def _checked(kind: Any, value: Any) -> Any:
     if not isinstance(value, kind):
         raise ValueError(f"expected {kind}, got {type(value).__name__}")
     return value
+
+
+def few_of_a_kind(warnings: Sequence[str]) -> list[str]:
+    """Return warnings of which no more than `MOST_OF_A_KIND` differ in the names they quote alone.
+
+    Of a table of very many columns each may have the same fault: how many more there are is said then.
+    """
+    seen: dict[str, int] = {}
+    kept = []
+    for each in warnings:
+        kind = _QUOTED.sub("…", each)
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= MOST_OF_A_KIND:
+            kept.append(each)
+    more = {kind: count - MOST_OF_A_KIND for kind, count in seen.items() if count > MOST_OF_A_KIND}
+    return kept + [f"{count} more like this: {kind}" for kind, count in more.items()]

@@ -57,6 +57,7 @@ from solver.report import (
     ReportedEncoder,
     RowCounts,
     Weights,
+    few_of_a_kind,
     json_ready,
 )
 from solver.retuning import abstention_of, status_with
@@ -421,9 +422,7 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
         timings=watch.seconds,
         peak_memory_bytes=peak_memory_bytes(),
         warnings=[
-            *task.warnings(),
-            *feature_warnings,
-            *column_warnings,
+            *few_of_a_kind([*task.warnings(), *feature_warnings, *column_warnings]),
             *fitted.warnings,
             *_another_mix(unlabelled, fitted.calibration, task.objective, chosen),
             *_test_warnings(task, measured.get("")),
