@@ -17,7 +17,7 @@ from ingest_helpers import Read
 
 from service.feedback.mails import ALL_FIELDS
 from service.ingest.mail import FIELDS
-from service.predictions.inputs import rows_of
+from service.predictions.inputs import completed, rows_of
 
 CHARSETS = {
     "utf-8": ("utf-8", "äöü prize 免费 шок"),
@@ -94,3 +94,12 @@ def test_every_door_reads_the_same(written: list[Written]) -> None:
     for data in (tar.getvalue(), zipped.getvalue(), mbox):
         table = Read(data, "mail").table
         assert [words({name: table[name][i] for name in FIELDS}) for i in range(len(written))] == expected
+
+
+def test_who_writes_a_mail_as_a_row_need_not_know_what_is_told_beside() -> None:
+    columns = [{"name": name, "kind": "text"} for name in ("subject", "body", "meta")]
+    assert completed(columns, [{"subject": "s", "body": "b"}]) == [{"subject": "s", "body": "b", "meta": None}]
+    assert completed(columns, [{"meta": "links_0"}]) == [{"meta": "links_0"}]
+    assert completed(columns[:2], [{"subject": "s"}]) == [{"subject": "s"}]
+    others = [{"name": "meta", "kind": "text"}, {"name": "age", "kind": "number"}]
+    assert completed(others, [{"age": 1}]) == [{"age": 1}]

@@ -376,3 +376,14 @@ def test_texts_one_after_the_other_count_as_all_together(monkeypatch: pytest.Mon
             assert len(vocabulary._known_words) <= 20 >= len(vocabulary._known_before)
     few = vocabulary._counts_of_runs(several[:5])
     np.testing.assert_array_equal(few.toarray(), together[:5].toarray())
+
+
+def test_a_column_counts_as_much_as_its_weight() -> None:
+    texts = {"subject": ["win a prize", "lunch today"] * 6, "body": ["claim the prize now", "see you at lunch"] * 6}
+    fitted, _ = TextColumns.fit(texts, TextOptions(), [], weights={"subject": 0.5})
+    X = fitted.transform(list(texts.values()), FeatureCounts()).toarray()
+    in_subject = np.array([name.startswith("subject: ") for name in fitted.feature_names])
+    np.testing.assert_allclose(np.linalg.norm(X[:, in_subject], axis=1), 0.5)
+    np.testing.assert_allclose(np.linalg.norm(X[:, ~in_subject], axis=1), 1.0)
+    again = TextColumns.from_state(fitted.state())
+    np.testing.assert_array_equal(again.transform(list(texts.values()), FeatureCounts()).toarray(), X)
