@@ -51,12 +51,14 @@ if TYPE_CHECKING:
         SpyBayesianSets,
         SpyEM,
     )
+    from solver.model_file import load_model, save_model
 
 _ESTIMATORS = (
     *("AugmentedClassifier", "AutoClassifier", "BayesianSets", "CS4VM", "ClusterSVM", "GaussianMixtureClassifier"),
     *("LaplacianSVM", "MeanS3VM", "OneVsOne", "OneVsRest", "PSVM", "RampTSVM", "RocSVM"),
     *("SVM", "SelfTraining", "SpyBayesianSets", "SpyEM", "TSVM"),
 )
+_FILES = ("load_model", "save_model")
 _CLIENT = (
     "Audit",
     "AuditRow",
@@ -74,6 +76,7 @@ _ERRORS = (
 )
 _MODULES = (
     dict.fromkeys(_ESTIMATORS, "solver.estimators")
+    | dict.fromkeys(_FILES, "solver.model_file")
     | dict.fromkeys(_CLIENT, "prefsvm.client")
     | dict.fromkeys(_ERRORS, "service.cli.client")
 )
@@ -115,6 +118,8 @@ __all__ = [
     "SpyBayesianSets",
     "SpyEM",
     "UnreachableError",
+    "load_model",
+    "save_model",
 ]
 
 

@@ -26,7 +26,7 @@ MISSING_WORDS: Final = frozenset(
     ("na", "n/a", "#n/a", "n.a.", "<na>", "nan", "nat", "null", "none", "-", "--", "?", "unknown", "\\n")
 )
 # where the labels are these, -1 often means unlabelled, as in scikit-learn
-SCIKIT_LEARN: Final = frozenset(("-1", "0", "1"))
+SCIKIT_LEARN_LABELS: Final = frozenset(("-1", "0", "1"))
 MOST_NAMED: Final = 10
 # a number with separators of thousands or a unit, as `folded` finds it
 _UNIT: Final = "|".join(re.escape(unit.casefold()) for unit in UNITS)
@@ -127,7 +127,7 @@ def unclear_labels(
         )
     unclear = {label: n for label, n in open_.items() if is_missing_word(label.strip())}
     why = "often means 'not known'"
-    if not unclear and {*counts} - {*unlabeled} == SCIKIT_LEARN and "-1" in open_:
+    if not unclear and {*counts} - {*unlabeled} == SCIKIT_LEARN_LABELS and "-1" in open_:
         unclear, why = {"-1": open_["-1"]}, "is scikit-learn's sign for 'not labelled'"
     if not unclear:
         return None

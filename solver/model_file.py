@@ -547,7 +547,7 @@ def _curve(fields: Fields | None, tensors: Tensors) -> OperatingCurve | None:
         raise ModelFileError(f"operating curve: {error}") from error
 
 
-# -- for users of the library -----------------------------------------------------------------------------------------
+# -- for users of the library: `prefsvm.save_model` and `prefsvm.load_model` -------------------------------------------
 
 
 class BinaryEstimator(Protocol):

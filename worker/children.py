@@ -57,31 +57,31 @@ class Child:
     control : socket.socket
         Where the fork server is asked for it.
     of_warm_server : bool
-        Whether that one has nothing more to load.
+        Whether that fork server has nothing more to load.
     """
 
     def __init__(self, control: socket.socket, *, of_warm_server: bool) -> None:
         self.control = control
         self.of_warm_server = of_warm_server
-        given, giving = os.pipe()
+        child_end, own_end = os.pipe()
         try:
             reading, reporting = os.pipe()
         except OSError:
-            os.close(given)
-            os.close(giving)
+            os.close(child_end)
+            os.close(own_end)
             raise
         try:
-            socket.send_fds(control, [b"+"], [given, reporting])
+            socket.send_fds(control, [b"+"], [child_end, reporting])
         except BaseException:
-            os.close(giving)
+            os.close(own_end)
             os.close(reading)
             raise
         finally:
-            os.close(given)
+            os.close(child_end)
             os.close(reporting)
         self._pid: int | None = None
         """None until the child has said it."""
-        self._input = os.fdopen(giving, "wb")
+        self._input = os.fdopen(own_end, "wb")
         self._reading = reading
         self._writing = threading.Lock()
         self._buffer = b""

@@ -90,8 +90,13 @@ class Watch:
         self._prepared = 0.0
         """Share of the job that was done when its child came: what it says of itself is of the rest."""
 
-    def _has_waited_enough(self) -> bool:
-        """Tell whether a child is no longer wanted; says so in the job where one takes long to be made ready."""
+    def _has_given_up(self) -> bool:
+        """Tell whether a child is no longer waited for."""
+        self._say_of_waiting()
+        return self._interruption() is not None
+
+    def _say_of_waiting(self) -> None:
+        """Say in the job that its child is made ready, where that takes long."""
         waited = time.monotonic() - self._started
         prepared = PREPARED * self._children.compiled()
         if waited > self._says_next or prepared > self._prepared:
@@ -100,7 +105,6 @@ class Watch:
             said = {"phase": "preparing", "progress": self._prepared, "seconds": round(waited, 1)}
             self._keeper.note("progress", said)
             self._says_next = waited + PREPARING_SECONDS
-        return self._interruption() is not None
 
     def run(self) -> Ending:
         """Run the child to its end, or end it."""
@@ -129,7 +133,7 @@ class Watch:
             return attempt.crashed("database_away", message)
         job = _job(attempt, kind, self._claim.dataset, details)
         try:
-            child = self._children.take(give_up=self._has_waited_enough)
+            child = self._children.take(give_up=self._has_given_up)
         except NoChildError:
             message = "no process for the job could be made ready on this worker; its log says how they ended"
             return attempt.crashed("no_process", message)
@@ -187,7 +191,7 @@ class Watch:
                 ending = self._heard(message, kind, answers)
                 if ending is not None:
                     return ending
-            ending = self._interruption() or self._stop_if_asked(child)
+            ending = self._interruption() or self._stop_if_due(child)
             if ending is not None:
                 return ending
             if child.resident_bytes() > self._settings.job_memory_bytes:
@@ -209,7 +213,7 @@ class Watch:
                 return self._attempt.released()
         return None
 
-    def _stop_if_asked(self, child: Child) -> Ending | None:
+    def _stop_if_due(self, child: Child) -> Ending | None:
         """Ask the child to keep its best when time is up or somebody wants that; end it if it does not listen."""
         now = time.monotonic()
         if self._kill_at is None:

@@ -167,9 +167,10 @@ def _too_large(limit: int) -> str:
 
 
 def _is_mostly_brackets(raw: bytes) -> bool:
-    """Tell whether there are more lists and objects than bodies have that are not lists within lists, and little else.
+    """Tell whether a body is mostly nested brackets: more than one in three bytes opens a list or an object.
 
-    A list in a list takes two bytes of JSON and some 80 of memory, against which nothing else comes up.
+    As many as a small body may hold are not held against it. A list in a list takes two bytes of JSON and some 80 of
+    memory, against which nothing else comes up.
     """
 
     def has_too_many(text: bytes) -> bool:

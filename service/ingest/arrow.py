@@ -48,7 +48,7 @@ def read_arrow(path: Path, options: TableOptions, limits: ReadingLimits, output:
                     for batch in reader:
                         batch.validate(full=True)
                         for first in range(0, len(batch), columns.batch_rows):
-                            part = _with_dictionaries(batch.slice(first, columns.batch_rows), columns.text_names)
+                            part = _without_views(batch.slice(first, columns.batch_rows), columns.text_names)
                             yield from columns.bounded(iter([part]), rows + first)
                         rows += len(batch)
 
@@ -75,7 +75,7 @@ def read_arrow(path: Path, options: TableOptions, limits: ReadingLimits, output:
         ) from None
 
 
-def _with_dictionaries(batch: pa.RecordBatch, text_names: list[str]) -> pa.RecordBatch:
+def _without_views(batch: pa.RecordBatch, text_names: list[str]) -> pa.RecordBatch:
     """Return the batch with its views of text as plain text, which more functions take."""
     for name in text_names:
         position = batch.schema.get_field_index(name)

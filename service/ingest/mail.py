@@ -25,7 +25,7 @@ from solver.kinds import IDEOGRAPHS
 META = "meta"
 """What is told of a mail beside its texts."""
 FIELDS = ("subject", "from", "to", "date", "body", META)
-"""What `parse_mail` returns, in order."""
+"""Names of `Mail.fields`, in order."""
 MAX_DEPTH = 20
 """Parts within parts; deeper ones are left out."""
 MAX_PARTS = 100
@@ -88,11 +88,6 @@ class Mail:
     fields: dict[str, str]
     is_cut: bool
     unknown_charsets: tuple[str, ...] = ()
-
-
-def parse_mail(message: bytes | str) -> dict[str, str]:
-    """Return the texts of one message, the `Mail.fields` of `read_mail`."""
-    return read_mail(message).fields
 
 
 def read_mail(message: bytes | str) -> Mail:

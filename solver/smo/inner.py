@@ -23,7 +23,7 @@ GROWS: Final = 1
 SHRINKS: Final = 2
 
 _BINS: Final = 1024
-_STEP: Final = np.uint64(128)
+_BLOCK: Final = np.uint64(128)
 _0 = np.uint64(0)
 
 
@@ -65,8 +65,8 @@ def _iterate(
     while True:
         # apply the last step to v and find the extremes in the same pass; whole blocks first, so that it vectorises
         highest, lowest, best_block = -BIG, BIG, _0
-        for s in range(_0, q, _STEP):
-            e = s + _STEP
+        for s in range(_0, q, _BLOCK):
+            e = s + _BLOCK
             if e > q:
                 e = q
             high, low = -BIG, BIG
@@ -83,7 +83,7 @@ def _iterate(
         gap = highest - lowest
         if gap <= stop or steps >= max_steps:
             break
-        e = best_block + _STEP
+        e = best_block + _BLOCK
         if e > q:
             e = q
         i = best_block
@@ -95,8 +95,8 @@ def _iterate(
         d_i = diagonal[i]
         v_i = v[i]
         most, best_block = 0.0, q
-        for s in range(_0, q, _STEP):
-            e = s + _STEP
+        for s in range(_0, q, _BLOCK):
+            e = s + _BLOCK
             if e > q:
                 e = q
             gain = 0.0
@@ -111,7 +111,7 @@ def _iterate(
                 best_block = s
         if best_block == q:
             break
-        e = best_block + _STEP
+        e = best_block + _BLOCK
         if e > q:
             e = q
         j = best_block
@@ -272,9 +272,8 @@ def extremes(v: Any, y: Any, a: Any, lo: Any, hi: Any) -> tuple[float, float, in
 def violators(v: Any, moves: Any, highest: float, lowest: float, wanted_up: int, wanted: int) -> tuple[Any, Any]:
     """Indices of variables that violate optimality most.
 
-    Those are variables whose y·a may grow and v > lowest, and those where it may shrink and v < highest. The strongest
-    `wanted_up` of the former are among those returned, and as many of the latter that together with them, none taken
-    twice, there are `wanted` if there are so many. Not many others are: a histogram finds the limits.
+    First those whose y·a may grow and v > lowest, the strongest `wanted_up` of them; then those where it may shrink and
+    v < highest, the strongest `wanted`. There may be fewer, and a few more: all that share the last bin of a histogram.
     """
     # few branches: which way a variable may move is a coin toss to the processor
     n = np.uint64(v.size)

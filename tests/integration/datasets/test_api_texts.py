@@ -10,7 +10,7 @@ from api_support import HAM, SPAM, problem, store_model, text_model, tiny_model
 
 from service.db.tables import DEFAULT_PROJECT
 from service.feedback.repository import FeedbackRepository
-from service.ingest.mail import FIELDS, parse_mail
+from service.ingest.mail import FIELDS, read_mail
 
 
 def mail(subject: str, body: str) -> str:
@@ -40,7 +40,7 @@ def test_texts_and_mails_are_decided_as_the_rows_they_are(client, models):
     made = client.post("/predict", json={"model": of_mails, "messages": messages})
     assert made.status_code == 200, made.text
     assert [each["label"] for each in made.json()["predictions"]] == ["spam", "ham"]
-    fields = [parse_mail(message.encode()) for message in messages]
+    fields = [read_mail(message.encode()).fields for message in messages]
     assert fields[0].keys() == set(FIELDS)
     as_rows = client.post("/predict", json={"model": of_mails, "rows": fields})
     assert as_rows.json()["predictions"] == made.json()["predictions"]
@@ -100,7 +100,7 @@ def test_feedback_in_texts_and_mails_is_kept_as_the_rows_that_trainings_read(cli
         of_mails = b"".join(FeedbackRepository(session, DEFAULT_PROJECT).contents("of-mails", 1 << 62))
         of_texts = b"".join(FeedbackRepository(session, DEFAULT_PROJECT).contents("of-texts", 1 << 62))
     # All fields, whichever the model of today uses.
-    fields = [{name: text or None for name, text in parse_mail(m.encode()).items()} for m in messages]
+    fields = [{name: text or None for name, text in read_mail(m.encode()).fields.items()} for m in messages]
     assert orjson.loads(of_mails) == {"rows": fields, "labels": ["ham", "spam"], "meant": {}}
     assert set(fields[0]) == set(FIELDS)
     assert orjson.loads(of_texts) == {"rows": [{"body": SPAM}, {"body": None}], "labels": ["ham", "ham"], "meant": {}}

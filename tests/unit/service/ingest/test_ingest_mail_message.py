@@ -23,11 +23,14 @@ from service.ingest.mail import (
     MAX_HTML_BYTES,
     MAX_PARTS,
     MAX_WORDS,
-    parse_mail,
     read_mail,
 )
 
 SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[5] / "shared" / "data"))
+
+
+def parse_mail(message: bytes | str) -> dict[str, str]:
+    return read_mail(message).fields
 
 
 def message(**how: str) -> EmailMessage:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from service.ingest.mail import parse_mail
+from service.ingest.mail import read_mail
 
 PLAIN = (
     b"From: Lucky Winner <win77@prizes.example.net>\r\nReply-To: claim@elsewhere.example\r\nX-Mailer: MassMail 2.1\r\n"
@@ -17,7 +17,7 @@ PLAIN = (
 
 
 def told(raw: bytes) -> list[str]:
-    return parse_mail(raw)["meta"].split()
+    return read_mail(raw).fields["meta"].split()
 
 
 def test_what_is_told() -> None:

@@ -12,7 +12,7 @@ from email.generator import BytesGenerator
 import pytest
 from ingest_helpers import Read, refusal
 
-from service.ingest.mail import MAX_BODY_BYTES, parse_mail
+from service.ingest.mail import MAX_BODY_BYTES, read_mail
 
 MAILS = {
     "corpus/spam/1.eml": b"Subject: win\nFrom: a@b\n\nWin a prize\n",
@@ -29,7 +29,7 @@ TABLE = {
     "to": [None] * 4,
     "date": [None, None, "2026-11-28T02:30:00Z", None],
     "body": ["Win a prize\n", "From here on\n", "Today?\n", "x\n"],
-    "meta": [parse_mail(MAILS[name])["meta"] for name in ORDER],
+    "meta": [read_mail(MAILS[name]).fields["meta"] for name in ORDER],
     "label": ["spam", "spam", "ham", None],
     "file": ORDER,
 }
