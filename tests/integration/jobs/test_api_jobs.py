@@ -87,7 +87,11 @@ def test_train_names_the_field_at_fault(client, database):
         "body.features.text.characters": [{"features": {"text": {"characters": 2}}}],
         "body.features.exclude.1": [{"features": {"exclude": ["age", "nope"]}}],
         "body.features": [{"features": {"exclude": ["age", "job"]}}, {"features": 1}],
-        "body.objective": [{"objective": {"kind": "accuracy"}}, {"objective": {}}, {"objective": None}],
+        "body.objective": [
+            *({"objective": {"kind": kind}} for kind in ("accuracy", "macro_f1")),  # of several classes, in Python only
+            {"objective": {}},
+            {"objective": None},
+        ],
         "body.objective.recall.target": [
             {"objective": {"kind": "recall", "target": target}} for target in (0, 1.1, -1, "1", True, None)
         ],
