@@ -117,6 +117,12 @@ def test_figures_of_a_report_are_those_of_the_call(client: httpx.Client, databas
     client.post(f"/models/{model}/operating-points", json={"threshold": at, "apply": True}).raise_for_status()
     page = client.get(f"/models/{model}/report.html").text
     assert "The threshold was picked by hand." in page
+    assert "False positive rate" in page
+    costs = {"kind": "cost", "false_negative": 3, "false_positive": 1}
+    point = client.post(f"/models/{model}/operating-points", json={"objective": costs, "apply": True}).json()
+    page = client.get(f"/models/{model}/report.html").text
+    assert "False positive rate" not in page
+    assert f"<td>{point['calibration']['cost']['value']:.4g} (" in page
     assert "As trained, calibration rows" in page
     told(database, model, curve=None, calibration=None)
     assert client.get(f"/models/{model}/report.html").status_code == 200
