@@ -355,7 +355,7 @@ def test_a_row_that_was_decided_wrongly_is_decided_rightly(
         report = client.get(f"/models/{client.get(job_path(job)).json()['model_id']}").json()["report"]
         assert report["feedback"] == {
             "rows": 14, "added": 12, "relabelled": 1, "newly_labelled": 0, "confirmed": 0, "superseded": 1,
-            "random": 0, "held_out": report["feedback"]["held_out"], "refused": [],
+            "random": 0, "held_out": report["feedback"]["held_out"], "refused": [], "audited": 0, "concluded": [],
         }  # fmt: skip
         assert report["rows"]["feedback"] == 13
         old = client.get(f"/models/{before}").json()["report"]
