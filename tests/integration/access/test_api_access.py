@@ -72,6 +72,7 @@ SCOPES = {
         "getModelCurve",
         "getModelDrift",
         "getModelQueue",
+        "getModelReport",
         "getModelThresholds",
         "getUpload",
         "getUploadOffset",
