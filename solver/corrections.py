@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,16 @@ class _Group:
     """Of those that do not count as one."""
 
 
+class _Added(NamedTuple):
+    """A row that was not there."""
+
+    names: tuple[str, ...]
+    key: Key
+    label: str
+    is_random: bool
+    weight: float
+
+
 def apply_corrections(
     data: Table | MatrixData,
     labels: NDArray[Any],
@@ -163,9 +173,7 @@ def apply_corrections(
     random = np.zeros(len(labels), dtype=bool)
     weights = np.ones(len(labels))
     relabelled = confirmed = first = 0
-    added: list[tuple[tuple[str, ...], Key, str]] = []
-    added_random: list[bool] = []
-    added_weights: list[float] = []
+    added: list[_Added] = []
     for group in groups:
         places = frame.find(group.names, group.labels)
         for key, label in group.labels.items():
@@ -173,9 +181,7 @@ def apply_corrections(
             if rows is None:
                 reason = frame.why_not_added(group.names, key)
                 if reason is None:
-                    added.append((group.names, key, label))
-                    added_random.append(key in group.random)
-                    added_weights.append(group.weights.get(key, 1.0))
+                    added.append(_Added(group.names, key, label, key in group.random, group.weights.get(key, 1.0)))
                 else:
                     refused[reason] += 1
                 continue
@@ -191,25 +197,25 @@ def apply_corrections(
             labels[rows] = label
             changed[rows] = True
             weights[rows[~was_labelled[rows]]] = group.weights.get(key, 1.0)
-    weights = np.concatenate([weights, added_weights])
-    n_added = len(added)
-    unmeasured = np.concatenate([changed & ~was_labelled & ~random, ~np.array(added_random, dtype=bool)])
-    looked_at = np.concatenate([changed & was_labelled, np.zeros(n_added, dtype=bool)])
-    changed = np.concatenate([changed, np.ones(n_added, dtype=bool)])
+    weights = np.concatenate([weights, [each.weight for each in added]])
+    chosen = np.array([not each.is_random for each in added], dtype=bool)
+    unmeasured = np.concatenate([changed & ~was_labelled & ~random, chosen])
+    looked_at = np.concatenate([changed & was_labelled, np.zeros(len(added), dtype=bool)])
+    changed = np.concatenate([changed, np.ones(len(added), dtype=bool)])
     return Corrected(
         data=frame.with_rows(added) if added else data,
-        labels=np.concatenate([labels, np.array([*(label for _, _, label in added), None], dtype=object)[:-1]]),
+        labels=np.concatenate([labels, np.array([*(each.label for each in added), None], dtype=object)[:-1]]),
         unmeasured=unmeasured,
         changed=changed,
         looked_at=looked_at,
         report=FeedbackReport(
             rows=len(corrections.labels),
-            added=n_added,
+            added=len(added),
             relabelled=relabelled,
             newly_labelled=first,
             confirmed=confirmed,
             superseded=superseded,
-            random=int(np.count_nonzero(random & ~was_labelled)) + sum(added_random),
+            random=int(np.count_nonzero(random & ~was_labelled)) + sum(each.is_random for each in added),
             audited=sum(corrections.audited),
             held_out=0,  # known when the test rows are drawn
             refused=[RefusedFeedback(reason, n) for reason, n in sorted(refused.items())],
@@ -321,8 +327,8 @@ class _TableFrame:
             return "a value is missing, and this training takes no rows with missing values"
         return None
 
-    def with_rows(self, added: Sequence[tuple[tuple[str, ...], Key, str]]) -> Table:
-        given = [dict(zip(names, key, strict=True)) for names, key, _ in added]
+    def with_rows(self, added: Sequence[_Added]) -> Table:
+        given = [dict(zip(each.names, each.key, strict=True)) for each in added]
 
         def more(column: Column) -> NDArray[Any]:
             values = [row.get(column.name) for row in given]
@@ -364,8 +370,8 @@ class _MatrixFrame:
         del names, key
         return None
 
-    def with_rows(self, added: Sequence[tuple[tuple[str, ...], Key, str]]) -> MatrixData:
-        X, more = self._data.X, self._matrix([key for _, key, _ in added])
+    def with_rows(self, added: Sequence[_Added]) -> MatrixData:
+        X, more = self._data.X, self._matrix([each.key for each in added])
         if isinstance(X, np.ndarray):
             return MatrixData(np.vstack([X, more.toarray()]), self._data.first_index)
         return MatrixData(sparse.csr_array(sparse.vstack([X, more], format="csr")), self._data.first_index)

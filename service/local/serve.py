@@ -344,23 +344,7 @@ class LocalStack:
         if encoder is not None:
             environment |= self._start_encoder(folder, encoder, environment)
             del environment["PREFSVM_ENCODER_FOLDER"]
-        servers: list[PostgresServer | RedisServer] = []
-        broker_url = self._settings.broker_url
-        if broker_url is None:
-            redis = RedisServer(folder.sockets, log=folder.logs / "redis.log")
-            servers.append(redis)
-            broker_url = redis.url
-        addresses = _AddressesOfDatabase.given(self._settings)
-        if addresses is None:
-            postgres = PostgresServer(
-                folder.path / "postgres",
-                folder.sockets / "postgres",
-                log=folder.logs / "postgres.log",
-                account=postgres_account(),
-                pause=self._pause,
-            )
-            servers.append(postgres)
-            addresses = _AddressesOfDatabase.of(postgres)
+        servers, broker_url, addresses = self._own_servers(folder)
         environment["PREFSVM_BROKER_URL"] = broker_url
         of_the_mail_filter = {name: value for name, value in environment.items() if name not in OF_THE_API}
         environment = {name: value for name, value in environment.items() if name not in OF_THE_MAIL_FILTER}
@@ -404,6 +388,27 @@ class LocalStack:
             component.start()
         last += [each for each in self._components if isinstance(each, EncoderComponent)]
         self._wait_for(lambda: self._all_run([api, worker, *last]) and all(each.is_ready() for each in (api, *last)))
+
+    def _own_servers(self, folder: DataFolder) -> tuple[list[PostgresServer | RedisServer], str, _AddressesOfDatabase]:
+        """Return the servers that are not given and so have to run here, and where broker and database are."""
+        servers: list[PostgresServer | RedisServer] = []
+        broker_url = self._settings.broker_url
+        if broker_url is None:
+            redis = RedisServer(folder.sockets, log=folder.logs / "redis.log")
+            servers.append(redis)
+            broker_url = redis.url
+        addresses = _AddressesOfDatabase.given(self._settings)
+        if addresses is None:
+            postgres = PostgresServer(
+                folder.path / "postgres",
+                folder.sockets / "postgres",
+                log=folder.logs / "postgres.log",
+                account=postgres_account(),
+                pause=self._pause,
+            )
+            servers.append(postgres)
+            addresses = _AddressesOfDatabase.of(postgres)
+        return servers, broker_url, addresses
 
     def _start_encoder(
         self, folder: DataFolder, encoder: EncoderFolder, environment: Mapping[str, str]
