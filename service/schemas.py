@@ -122,8 +122,10 @@ def alias_like(text: str) -> str:
 def _alias(value: Any, check: ValidatorFunctionWrapHandler) -> str:
     """Say how a name is written, and not which pattern it fails."""
     if isinstance(value, str) and not is_alias(value):
-        said = "should be small letters, digits and . _ - only, at most 63, such as {like}"
-        raise PydanticCustomError("alias", said, {"like": alias_like(value)})
+        # Nothing that was sent stands in an answer to it, not even in other letters.
+        raise PydanticCustomError(
+            "alias", "should be small letters, digits and . _ - only, at most 63, such as my-model"
+        )
     name: str = check(value)
     if name.startswith("mdl_"):
         raise ValueError("a name must not begin with mdl_, which is how ids of models begin")

@@ -57,7 +57,7 @@ def api(settings: Settings, database: Database, tmp_path: Path, model: Any) -> I
 @pytest.fixture
 def door(settings: Settings, api: httpx.Client) -> Iterator[Door]:
     # What is decided on is tested here, not how fast a busy machine wakes up: `decided` looks at processor time.
-    with mail_door(settings, mail_learn=True, mail_seconds=20) as opened:
+    with mail_door(settings, mail_learn=True) as opened:
         yield opened
 
 

@@ -71,7 +71,7 @@ def test_what_is_chosen_is_what_is_sent_and_what_curl_would_send(client: httpx.C
         assert not [form for form in page.forms if form["action"].endswith("/ui/train")]
         assert '<button type="button" disabled aria-describedby="why-not">Train</button>' in visitor.answer.text
     # What a name may be is said without a pattern, and one like it is a link away.
-    assert "small letters, digits and . _ - only, at most 63, such as no-name" in page.text
+    assert "small letters, digits and . _ - only, at most 63, such as my-model" in page.text
     (link,) = [link for link in page.links if "alias=no-name" in link]
     page = visitor.open(f"/ui/datasets/{dataset['id']}/train{link.partition('train')[2]}")
     assert orjson.loads(page.form("/ui/train")["fields"]["request"])["alias"] == "no-name"
