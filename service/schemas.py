@@ -123,9 +123,8 @@ def _alias(value: Any, check: ValidatorFunctionWrapHandler) -> str:
     """Say how a name is written, and not which pattern it fails."""
     if isinstance(value, str) and not is_alias(value):
         # Nothing that was sent stands in an answer to it, not even in other letters.
-        raise PydanticCustomError(
-            "alias", "should be small letters, digits and . _ - only, at most 63, such as my-model"
-        )
+        said = "should be small letters, digits and . _ - only, at most 63, such as my-model"
+        raise PydanticCustomError("alias", said)
     name: str = check(value)
     if name.startswith("mdl_"):
         raise ValueError("a name must not begin with mdl_, which is how ids of models begin")

@@ -28,7 +28,9 @@ def test_what_is_no_name_is_said_with_one_like_it(written: str, like: str) -> No
     assert alias_like(written) == like
     assert is_alias(like)
     if not is_alias(written):
-        with pytest.raises(ValidationError, match="small letters, digits and . _ - only, at most 63, such as my-model"):
+        with pytest.raises(
+            ValidationError, match=r"small letters, digits and \. _ - only, at most 63, such as my-model"
+        ):
             NAMES.validate_python(written)
 
 
