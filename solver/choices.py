@@ -44,3 +44,8 @@ CutRule = Literal["lee-liu", "prior", "share"]
 NoiseOf = Literal["spies", "unlabelled"]
 PosteriorLabels = Literal["soft", "hard"]
 ClusterScope = Literal["reliable", "unlabelled"]
+
+
+def rate_name(kind: str) -> str:
+    """Return what a false positive rate is called where an objective of this kind asked for it."""
+    return "ham loss" if kind == "ham_loss" else "false positive rate"

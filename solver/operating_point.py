@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
-from solver.choices import TARGET_KINDS, Certificate, ThresholdRule
+from solver.choices import TARGET_KINDS, Certificate, ThresholdRule, rate_name
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import clopper_pearson_lower
@@ -219,7 +219,7 @@ class Objective:
     def targets_in_words(self) -> str:
         """The targets as people say them."""
         return " and ".join(
-            f"a false positive rate of at most {self.at_most:g}" if name == "specificity" else f"{name} {target:g}"
+            f"a {rate_name(self.kind)} of at most {self.at_most:g}" if name == "specificity" else f"{name} {target:g}"
             for name, target in self.targets.items()
         )
 
@@ -269,10 +269,10 @@ class Objective:
         return (float(met), self.value(counts))
 
 
-def measure_words(name: str, value: float, form: str = ".3g") -> str:
-    """Say a measure as people do: a specificity as what is missing to one."""
+def measure_words(name: str, value: float, form: str = ".3g", kind: str = "false_positive_rate") -> str:
+    """Say a measure as people do: a specificity as what is missing to one, by the name that was asked for it."""
     if name == "specificity":
-        return f"false positive rate {_complement(value):.3g}"
+        return f"{rate_name(kind)} {_complement(value):.3g}"
     return f"{name} {value:{form}}"
 
 
@@ -463,18 +463,20 @@ def _point(threshold: float, counts: ConfusionCounts, objective: Objective) -> C
             return ChosenThreshold(threshold, counts, "cannot_certify", reason)
         return ChosenThreshold(threshold, counts, "met", "")
     missed = [
-        _missed_words(name, getattr(counts, name), target)
+        _missed_words(name, getattr(counts, name), target, objective.kind)
         for name, target in objective.targets.items()
         if getattr(counts, name) < target - _SLACK
     ]
+    # too high a rate is nothing that was reached "only"
+    verb = "have" if objective.specificity_target > 0 else "reach only"
     return ChosenThreshold(
-        threshold, counts, "preference_unmet", "The calibration rows reach only " + " and ".join(missed) + "."
+        threshold, counts, "preference_unmet", f"The calibration rows {verb} {' and '.join(missed)}."
     )
 
 
-def _missed_words(name: str, reached: float, target: float) -> str:
+def _missed_words(name: str, reached: float, target: float, kind: str) -> str:
     if name == "specificity":
-        return f"a false positive rate of {_complement(reached):.3g} where at most {_complement(target):g} was asked"
+        return f"a {rate_name(kind)} of {_complement(reached):.3g} where at most {_complement(target):g} was asked"
     return f"{name} {reached:.3f} where {target:g} was asked"
 
 
@@ -693,7 +695,9 @@ def _uncertified(curve: OperatingCurve, objective: Objective) -> ChosenThreshold
         position = _best_position(curve, objective)
     else:
         position = int(np.argmax(_reached(objective, bounds)))
-    supported = " and ".join(measure_words(name, float(bounds[name][position]), ".3f") for name in objective.targets)
+    supported = " and ".join(
+        measure_words(name, float(bounds[name][position]), ".3f", objective.kind) for name in objective.targets
+    )
     asked = " and ".join(
         f"at most {_complement(target):g}" if name == "specificity" else f"{target:g}"
         for name, target in objective.targets.items()

@@ -13,10 +13,11 @@ import numpy as np
 
 from solver.audits import rows_to_prove
 from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
-from solver.choices import PROMISE_CONFIDENCE, Certificate, PromiseLevel
+from solver.choices import PROMISE_CONFIDENCE, Certificate, PromiseLevel, rate_name
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import WORTH_FOR_INTERVALS, clopper_pearson_lower, wilson
 from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus, measure_words
+from solver.promise_words import counted_on
 from solver.report import (
     Abstention,
     CalledRows,
@@ -273,14 +274,6 @@ def _lower_bounds(rate: float, confidence: float) -> FloatArray:
 
 # -- words -------------------------------------------------------------------------------------------------------------
 
-_NAMES: Final = {
-    "f1": "an F1 of",
-    "f_beta": "an F-beta of",
-    "precision": "a precision of",
-    "recall": "a recall of",
-    "false_positive_rate": "a false positive rate of at most",
-}
-
 
 def _sentence(
     objective: Objective,
@@ -298,9 +291,7 @@ def _sentence(
         return "Nothing can be promised: the threshold was chosen on rows that trained the model."
     if "cost" in bounds:
         return _cost_sentence(objective, counts, positive, bounds["cost"])
-    counted = "What you can count on is " + " and ".join(
-        f"{_NAMES[name]} {_rounded(name, bound)}" for name, bound in bounds.items()
-    )
+    counted = counted_on(bounds, objective.kind)
     if level is None:
         return f"{counted}."
     less = f" {_capital(_less(objective, unlabelled))}"
@@ -314,7 +305,8 @@ def _sentence(
     if level == "likely":
         said = f"{_capital(wanted)} {verb} likely to hold on new rows{odds}, not proven"
     elif test is not None and _misses_a_target(objective, test):
-        said = f"The test rows reach only {_reached(objective, test)}, too little to promise {wanted}{odds}"
+        only, little = ("", "much") if objective.specificity_target > 0 else (" only", "little")
+        said = f"The test rows reach{only} {_reached(objective, test)}, too {little} to promise {wanted}{odds}"
         return f"{said}; {counted[0].lower()}{counted[1:]}.{less}"
     else:
         said = f"{_few(objective, counts, test, positive)} to promise {wanted}{odds}"
@@ -364,15 +356,7 @@ def _abstention_words(promised: PromisedAbstention, chosen: Abstention, confiden
 def _reached(objective: Objective, counts: Counts) -> str:
     """What rows reach of the targets."""
     reached = {name: _rate(*_hits_and_misses(name, counts, objective)) for name in objective.targets}
-    return " and ".join(measure_words(name, share) for name, share in reached.items())
-
-
-def _rounded(name: str, bound: float) -> str:
-    """A bound with the digits that it is worth, rounded to the safe side."""
-    if name != "false_positive_rate":
-        return f"{bound:.2f}"
-    digits = max(2, 1 - math.floor(math.log10(max(bound, 1e-9))))
-    return f"{math.ceil(bound * 10**digits - 1e-9) / 10**digits:.{digits}f}"
+    return " and ".join(measure_words(name, share, kind=objective.kind) for name, share in reached.items())
 
 
 def _capital(text: str) -> str:
@@ -409,7 +393,7 @@ def _advice(
     if needs is None:
         if objective.specificity_target > 0 and counts.false_positives == 0:
             return f" It takes more than {_MOST_ROWS:,} labels to prove it: {_less(objective, unlabelled)}"
-        return f" It is too near to the target to be proven by more labels: {_less(objective, unlabelled)}"
+        return f" No number of labels would prove it, so near to the target: {_less(objective, unlabelled)}"
     if needs.random_labels <= 0:
         return f" Ask for it with a confidence: the labels there are may prove {wanted}."
     if needs.by_audit and needs.checked_rows is not None:
@@ -436,7 +420,7 @@ def _audit_advice(needs: Needs, checks: int, positive: str, wanted: str) -> str:
 def _less(objective: Objective, unlabelled: int | None) -> str:
     """What can be done where no number of rows proves the target."""
     rows = "more rows" if unlabelled == 0 else "the rows that teach most (`prefsvm queue`)"
-    target = "a higher rate" if objective.specificity_target > 0 else "a lower target"
+    target = f"a higher {rate_name(objective.kind)}" if objective.specificity_target > 0 else "a lower target"
     return f"ask for {target}, or label {rows} and train again."
 
 

@@ -123,10 +123,15 @@ def _asked(objective: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(objective: dict[str, Any]) -> str:
-    numbers = [f"{name} {value:g}" for name, value in objective.items() if name not in ("kind", "abstain")]
+    said = {"target": "", "at_most": "at most "}
+    numbers = [
+        f"{said.get(name, name.replace('_', ' ') + ' ')}{value:g}"
+        for name, value in objective.items()
+        if name not in ("kind", "abstain")
+    ]
     if "abstain" in objective:
         numbers.append(f"undecided below precision {objective['abstain']['precision']:g}")
-    return " ".join([str(objective["kind"]), *numbers])
+    return " ".join([str(objective["kind"]).replace("_", " "), *numbers])
 
 
 def _fallen(now: Standing, before: Standing, rows: ComparedRows | None) -> str | None:

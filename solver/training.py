@@ -566,8 +566,8 @@ def _another_method(report: Report, before: Report, method: str | None) -> list[
     """Say that guard or judge decided otherwise with more labels than with those that the test rows left."""
     if method is not None and report.judge is not None:
         return [
-            f"the test is of another method, {method}: with the test rows learned, too, auto takes "
-            f"{report.judge.returned}, which no test row has measured"
+            f"the test rows measured {method}: once they were learned, too, auto took {report.judge.returned}, which "
+            "they have not measured"
         ]
     now, then = report.comparison, before.comparison
     if now is None or then is None or now.returned == then.returned:

@@ -178,13 +178,19 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     # What decides now; the report always shows what the training chose.
     point = ReportedPoint.from_dict(applied) if applied else report
     print(f"{report.algorithm}, objective {outcome_words(point)}")
-    for reason in reasons(point):
-        print(reason)
-    audits = model.get("audits", [])  # of which an older service knows nothing
+    proven_by, audits = model.get("proven_by"), model.get("audits", [])  # of which an older service knows nothing
     for audit in audits:
-        print(f"{audit['id']}: {audit['sentence']}{'' if audit['in_use'] else '; by a threshold that is not in use'}")
+        if audit["id"] == proven_by:
+            print(f"{audit['id']}: {audit['sentence']}")
+    for reason in reasons(point, is_proven=proven_by is not None):
+        print(reason)
+    for audit in audits:
+        if audit["id"] != proven_by:
+            print(
+                f"{audit['id']}: {audit['sentence']}{'' if audit['in_use'] else '; by a threshold that is not in use'}"
+            )
     command = audit_command(model, point)
-    if command is not None and not audits:
+    if command is not None and not audits and proven_by is None:
         print(f"the audit: {command}")
     part = model.get("threshold_probability")
     as_probability = "" if part is None else f", a probability of {part:.3g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from solver.choices import TARGET_KINDS
+from solver.promise_words import without_advice
 from solver.report import Abstention, ReportedPoint, percent
 
 UNDECIDED = "undecided"
@@ -97,10 +98,20 @@ def audit_command(model: dict[str, Any], point: ReportedPoint) -> str | None:
     return f"prefsvm audit {model['id']} {dataset} --objective {asked['kind']}={target:g}{confidence}"
 
 
-def reasons(point: ReportedPoint) -> list[str]:
-    """Return what else there is to say of how that ended: what can be relied on first."""
-    promise = [] if point.promise is None else [point.promise.sentence]
-    return list(dict.fromkeys(filter(None, (*promise, point.status_reason))))
+def reasons(point: ReportedPoint, *, is_proven: bool = False) -> list[str]:
+    """Return what else there is to say of how that ended: what can be relied on first.
+
+    Of a target that an audit has proven, what the labels say is said as that, and what would prove it is not.
+    """
+    if point.promise is None:
+        return [point.status_reason] if point.status_reason else []
+    said = point.promise.sentence
+    is_told = point.status == "preference_unmet" and point.promise.level == "missed"  # once is enough
+    others = [] if is_told or point.status_reason in ("", said) else [point.status_reason]
+    return [
+        f"from the labels alone: {without_advice(point.promise, str(point.objective['kind']))}" if is_proven else said,
+        *others,
+    ]
 
 
 def outcome_words(point: ReportedPoint) -> str:

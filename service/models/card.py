@@ -8,6 +8,7 @@ from typing import Any
 
 from service.models.repository import Origin
 from service.models.schemas import Model, OperatingPoint
+from service.models.words import alone_words
 from solver.report import Abstention, Estimate, Measures, Report
 
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
@@ -61,15 +62,23 @@ def _threshold(model: Model) -> str:
 def _promised(model: Model) -> Iterator[str]:
     """What can be relied on, of the threshold that decides now."""
     promise = model.promise
-    if promise is not None:
+    if model.proven_by is not None:
+        for audit in model.audits:
+            if audit.id == model.proven_by:
+                yield from ("", f"**Audit {audit.id}: {_text(audit.sentence)}.**")
+        if promise is not None:
+            yield from ("", _text(alone_words(promise, str(model.objective["kind"]))))
+    elif promise is not None:
         yield from ("", f"**{_text(promise.sentence)}**")
     needs = None if promise is None else promise.needs
-    if needs is not None and needs.by_audit:
+    if needs is not None and needs.by_audit and model.proven_by is None:
         dataset = "FILE" if needs.checkable == 0 else model.dataset_id or "FILE"
         asked = f"--objective {model.objective['kind']}={model.objective['target']:g}"
         command = _code(f"prefsvm audit {model.id} {dataset} {asked}")
         yield from ("", f"An audit of it begins with {command}, or {_code('POST /audits')}.")
     for audit in model.audits:
+        if audit.id == model.proven_by:
+            continue
         of_another = "" if audit.in_use else f" (by the threshold {audit.threshold:.6g}, which is not in use)"
         yield from ("", f"Audit {audit.id}: {_text(audit.sentence)}{of_another}.")
 

@@ -19,8 +19,8 @@ from service.models.figures import (
     succeeded,
 )
 from service.models.repository import Origin
-from service.models.schemas import Model, Thresholds
-from service.models.words import objective_words, promise_level
+from service.models.schemas import Model, ModelAudit, Thresholds
+from service.models.words import alone_words, objective_words, promise_level
 from solver.report import Classes, Estimate
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -48,14 +48,33 @@ def html_report(model: Model, thresholds: Thresholds | None, origin: Origin) -> 
         calibration=calibration_picture(report),
         compared=_few_bars(list(compared(model))),
         succeeded=_few_bars(succeeded(report)),
-        promise=None if model.promise is None else _sentence(model.promise.sentence, report.classes),
-        audits=[(_sentence(each.sentence, report.classes), each.in_use) for each in model.audits[:MOST_AUDITS]],
+        promised=[_sentence(each, report.classes) for each in _promised(model)],
+        audits=[(_sentence(each.sentence, report.classes), each.in_use) for each in _other_audits(model)],
         columns=shown,
         more_columns=len(model.columns) - len(shown),
         warnings=[note(_sentence(each, report.classes)) for each in report.warnings[:MOST_WARNINGS]],
         more_warnings=max(0, len(report.warnings) - MOST_WARNINGS),
         policy=POLICY,
     )
+
+
+def _promised(model: Model) -> list[str]:
+    """Return what can be relied on: where an audit has proven the target, that first, and then what the labels say."""
+    proofs = [
+        f"{audit.sentence[:1].upper()}{audit.sentence[1:]}." for audit in model.audits if audit.id == model.proven_by
+    ]
+    if model.promise is None:
+        return proofs
+    return [
+        *proofs,
+        model.promise.sentence if model.proven_by is None else alone_words(model.promise, str(model.objective["kind"])),
+    ]
+
+
+def _other_audits(model: Model) -> list[ModelAudit]:
+    return [audit for audit in model.audits if audit.id != model.proven_by][
+        : MOST_AUDITS - (model.proven_by is not None)
+    ]
 
 
 def _few_bars(found: Sequence[Compared]) -> list[Compared]:

@@ -94,8 +94,7 @@ def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any], threshol
     spoken_of = next((each for each in several if each["threshold"] == threshold), several[0] if several else None)
     by = "" if spoken_of is None else f" by the threshold {spoken_of['threshold']:.6g}"
     called = pool["called_positive"] if spoken_of is None else spoken_of["called_positive"]
-    kept = "without label and feedback" if pool.get("with_feedback") else "unlabelled"
-    rows = f"rows {kept}" if pool.get("with_feedback") else "unlabelled rows"
+    rows = "rows without label and feedback" if pool.get("with_feedback") else "unlabelled rows"
     if objective["kind"] == "precision":
         return (
             f"of the {called} {rows} that the model calls {positive}{by}, at least "
@@ -103,12 +102,12 @@ def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any], threshol
         )
     if objective["kind"] == "recall":
         return (
-            f"of the {rows} that are {positive}, {pool['rows']} being {kept}, the model calls at least "
-            f"{objective['target']:g} {positive}{by}{_undecided(pool)}"
+            f"of those of the {pool['rows']} {rows} that are {positive}, the model finds at least "
+            f"{objective['target']:g}{by}{_undecided(pool)}"
         )
     if objective["kind"] in FALSE_POSITIVE_KINDS:
         return (
-            f"of the {rows} that are not {positive}, {pool['rows']} being {kept}, the model calls at most "
+            f"of those of the {pool['rows']} {rows} that are not {positive}, the model calls at most "
             f"{objective['at_most']:g} {positive}{by}{_undecided(pool)}"
         )
     decisions = f"the model's decisions{by} on the {pool['rows']} {rows}"

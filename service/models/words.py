@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.shown_text import number, percent
+from solver.promise_words import without_advice
+from solver.report import Promise
 
 LEVELS: Mapping[str | None, str] = {
     "proven": "Proven",
@@ -46,6 +48,11 @@ def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
         case {"kind": "f_beta", "beta": beta}:
             return f"The best balance of precision and recall, with recall counted {number(beta)} times (F-beta)"
     return "Not known"
+
+
+def alone_words(promise: Promise, kind: str) -> str:
+    """Say what the labelled rows promise of a target that an audit has proven: nothing is advised to prove it."""
+    return f"From the labels alone: {without_advice(promise, kind)}"
 
 
 def promise_level(level: str | None) -> str:

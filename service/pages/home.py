@@ -17,8 +17,8 @@ from service.pages.room import Room
 from service.pages.services import Services
 
 FEW = 5
-MANY, MANY_MODELS = 50, 20
-"""Jobs and models that are looked through for those that are to be shown; of a model its report is read."""
+MANY, MANY_MODELS, MANY_AUDITS = 50, 20, 20
+"""Jobs, models and audits that are looked through for those that are to be shown; of a model its report is read."""
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,6 @@ def _newest_failed(jobs: list[Job]) -> list[Job]:
 
 
 def _open_audits(services: Services, project: str) -> list[Audit]:
-    return [audit for audit in services.audits.list(project, None, FEW).items if audit.status in ("preparing", "open")]
+    """Audits that wait for answers: a sealed one takes none."""
+    newest = services.audits.list(project, None, MANY_AUDITS).items
+    return [each for each in newest if each.status in ("preparing", "open") and each.sealed_at is None][:FEW]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from service.jobs.errors import JobNotFound
 from service.jobs.schemas import Retrain
 from service.labelling.errors import NoQueue
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
+from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Model
 from service.pages.bought import bought
 from service.pages.forms import Form, Written, as_invalid, parsed, whole
@@ -70,6 +72,7 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
             given=_given(services, project, model, name),
             enough=ENOUGH,
             once=new_id("blob"),
+            wish=_wish((model.operating_point or model.report).objective),
             audits=[audit for audit in audits if audit.model == model.id],
             datasets=services.datasets.list(project, None, ON_A_LIST, model.id).items,
             again=bool(given.text("again")),
@@ -109,6 +112,20 @@ def _alias(model: Model, name: str) -> str | None:
 
 def _purpose(form: Form) -> QueuePurpose:
     return "suspicious" if form.text("purpose") == "suspicious" else "improve"
+
+
+def _wish(asked: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the form of an audit begins with: what the model was asked for, as far as an audit can prove it."""
+    kind = str(asked.get("kind"))
+    target = asked.get("target", asked.get("precision", 0.95))
+    return {
+        "kind": kind if kind in ("recall", "cost", *FALSE_POSITIVE_KINDS) else "precision",
+        "target": f"{100 * target:g}",
+        "lost": f"{100 * asked.get('at_most', 0.001):g}",
+        "missed": f"{asked.get('false_negative', 5):g}",
+        "alarm": f"{asked.get('false_positive', 1):g}",
+        "confidence": f"{100 * (asked.get('confidence') or 0.95):g}",
+    }
 
 
 def _asked(services: Services, project: str, model: Model, purpose: QueuePurpose, skip: int) -> Asked:

@@ -27,7 +27,7 @@ from service.api.gate import CALLER, PAGES, SAFE_METHODS, plain_refusal
 from service.api.problem import error_response
 from service.db.session import AWAY
 from service.errors import Problem
-from service.models.words import objective_words, promise_level
+from service.models.words import alone_words, objective_words, promise_level
 from service.pages import showing, words
 from service.pages.static_files import StaticFile, static_path
 
@@ -91,7 +91,7 @@ class Room:
         for function in (
             *(showing.exact, showing.hint, showing.sentence, showing.cell, showing.long),
             *(shown_text.name, shown_text.number, shown_text.percent, shown_text.size, shown_text.chance),
-            *(showing.ago, showing.moment, objective_words, promise_level, words.job_words),
+            *(showing.ago, showing.moment, alone_words, objective_words, promise_level, words.job_words),
             *(charts.signed, charts.bar_of),
             words.event_words,
             words.told,

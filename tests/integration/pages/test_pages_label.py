@@ -14,6 +14,9 @@ from sqlalchemy import text
 from service.db.tables import DEFAULT_PROJECT, AuditItemRow, AuditRow, JobRow
 from service.pages import labelling
 from service.settings import Settings
+from solver.evaluation.counts import ConfusionCounts
+from solver.operating_point import Objective
+from solver.promise import promise_of
 
 UNLABELLED = [2, 5, 8, 11, 14]
 QUEUE = {
@@ -212,6 +215,64 @@ def test_an_audit_from_its_beginning_to_the_moment_of_proof(place: Place) -> Non
     assert "sealed" in page.text
     assert [each["rows"] for each in feedback(place, "audited")] == [len(bounds)]
     assert audit in str(visitor.open("/ui/models/audited/label").links)
+
+
+def test_what_an_audit_has_proven_comes_first_and_what_the_labels_say_below(place: Place) -> None:
+    visitor, _, audit = begun(place, "proved", confidence="95")
+    drawn(place, audit)
+    asked = {"kind": "precision", "target": 0.8}
+    promise = promise_of(Objective.parse(asked), ConfusionCounts(10, 1, 90, 5), "spam", unlabelled=500, called=200)
+    point = {"objective": asked, "threshold": 0.25, "promise": promise.to_dict(), "status": "cannot_certify"}
+    change = "UPDATE models SET report = report || CAST(:told AS jsonb) WHERE id = :id"
+    model = place.client.get("/models/proved").json()["id"]
+    with place.database.transaction() as session:
+        told = orjson.dumps(point | {"status_reason": promise.sentence}).decode()
+        session.execute(text(change), {"told": told, "id": model})
+    pages = ("/ui", "/ui/models", "/ui/models/proved", "/models/proved/report.html", "/models/proved/card")
+    for path in pages:
+        assert "To prove" in visitor.open(path).text
+    answers = {"rows": [*range(1001, 1031)], "labels": ["spam"] * 30}
+    place.client.post(f"/audits/{audit}/labels", json=answers).raise_for_status()
+    assert place.client.get("/models/proved").json()["proven_by"] == audit
+    for path in pages:
+        page = visitor.open(path).text.partition("Threshold")[0]
+        assert "To prove" not in page
+        assert "prefsvm audit" not in page
+        if path in pages[2:]:
+            first, found, below = page.partition("From the labels alone: ")
+            assert found
+            assert "roven after" in first
+            assert below.startswith("11 labelled rows called 'spam' are too few to promise precision 0.8 (chance")
+    assert "Of what it flags, at least 80 % is right." in visitor.open("/ui").text
+
+
+def test_an_audit_that_was_closed_unproven_wants_nobodys_attention(place: Place) -> None:
+    visitor, _, audit = begun(place, "closed")
+    drawn(place, audit)
+    assert audit in str(visitor.open("/ui").links)
+    place.client.post(f"/audits/{audit}/seal", json={}).raise_for_status()
+    assert place.client.get(f"/audits/{audit}").json()["status"] == "open"
+    assert audit not in str(visitor.open("/ui").links)
+
+
+@pytest.mark.parametrize(
+    ("objective", "fields"),
+    [
+        (
+            {"kind": "precision", "target": 0.9, "confidence": 0.99},
+            {"kind": "precision", "target": "90", "confidence": "99"},
+        ),
+        ({"kind": "recall", "target": 0.57}, {"kind": "recall", "target": "57", "confidence": "95"}),
+        ({"kind": "ham_loss", "at_most": 0.002}, {"kind": "ham_loss", "lost": "0.2"}),
+        ({"kind": "false_positive_rate", "at_most": 0.05}, {"kind": "false_positive_rate", "lost": "5"}),
+        ({"kind": "precision_recall", "precision": 0.8, "recall": 0.7}, {"kind": "precision", "target": "80"}),
+        ({"kind": "cost", "false_negative": 7, "false_positive": 2}, {"kind": "cost", "missed": "7", "alarm": "2"}),
+        ({"kind": "f1"}, {"kind": "precision", "target": "95"}),
+    ],
+)
+def test_the_form_of_an_audit_begins_with_what_was_asked(objective: dict[str, Any], fields: dict[str, str]) -> None:
+    begun_with = labelling._wish(objective)
+    assert fields.items() <= begun_with.items()
 
 
 def test_of_several_thresholds_the_page_shows_which_are_proven(place: Place) -> None:

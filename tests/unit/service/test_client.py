@@ -500,6 +500,17 @@ def test_what_can_be_relied_on_is_said_once(prefsvm, stand_in):
     assert said.count(sentence) == 1
 
 
+def test_what_was_missed_is_said_once(prefsvm, stand_in):
+    sentence = "The labelled rows reach precision 0.9, where precision 0.95 was asked."
+    promise = {"level": "missed", "chance": 0.1, "confidence": 0.95, "bounds": {"precision": 0.6}, "sentence": sentence}
+    reason = "The calibration rows reach only precision 0.900 where 0.95 was asked."
+    asked = parse_objective("precision=0.95")
+    stand_in.answers["GET /models/mdl_1"] = a_model(asked, "preference_unmet", promise=promise, status_reason=reason)
+    said = prefsvm("models", "mdl_1").stdout
+    assert sentence in said
+    assert reason not in said
+
+
 def test_checked_rows_are_said_with_their_command_and_what_they_proved(prefsvm, stand_in):
     promise = {
         "level": "open", "chance": 0.749, "confidence": 0.9, "bounds": {"precision": 0.6}, "sentence": "Check.",
@@ -516,6 +527,12 @@ def test_checked_rows_are_said_with_their_command_and_what_they_proved(prefsvm, 
     said = prefsvm("models", "mdl_1").stdout
     assert "aud_1: proven after 46 rows\naud_2: proven after 46 rows; by a threshold that is not in use\n" in said
     assert audit not in said
+    # What it has proven comes first, and what the labels say is said as that.
+    said = prefsvm("models", "mdl_1").stdout
+    assert "\nCheck.\n" in said
+    model["proven_by"] = "aud_1"
+    assert "\nfrom the labels alone: Check.\n" in prefsvm("models", "mdl_1").stdout
+    del model["proven_by"]
     with Client(f"http://127.0.0.1:{stand_in.server_port}") as service:
         found = service.model("mdl_1")
     assert (found.status, found.promise, found.audits) == ("cannot_certify", promise, model["audits"])

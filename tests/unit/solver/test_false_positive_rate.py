@@ -13,7 +13,7 @@ from scipy.stats import binom, norm
 from solver.audits import AuditTarget, draw_rows, judge, target_of
 from solver.estimators import SVM
 from solver.evaluation import ConfusionCounts, OperatingCurve, confusion, measures
-from solver.operating_point import Objective, choose_threshold
+from solver.operating_point import Objective, choose_from_curve, choose_threshold
 from solver.promise import promise_of
 from solver.retuning import chosen_point
 
@@ -133,8 +133,8 @@ def test_a_hundred_labels_promise_no_thousandth() -> None:
     assert made.needs.random_labels == pytest.approx(2995 * 100 / 74 - 100, rel=0.01)
     assert made.needs.checked_rows == 700  # every mail that it calls spam: no other can be lost
     assert made.sentence == (
-        "74 labelled rows that are not 'spam' are too few to promise a false positive rate of at most 0.001 (chance "
-        "19%); what you can count on is a false positive rate of at most 0.063. To prove a false positive rate of at "
+        "74 labelled rows that are not 'spam' are too few to promise a ham loss of at most 0.001 (chance "
+        "19%); what you can count on is a ham loss of at most 0.063. To prove a ham loss of at "
         "most 0.001, check the unlabelled rows that it calls 'spam', all of them if need be, in an audit."
     )
 
@@ -146,19 +146,37 @@ def test_a_hundred_labels_promise_no_thousandth() -> None:
             (20, 3, 71, 6),
             {},
             "missed",
-            "reach false positive rate 0.0405, where a false positive rate of at",
+            "reach ham loss 0.0405, where a ham loss of at",
         ),
         ((500, 0, 4000, 6), {}, "likely", "of at most 0.001 is likely to hold on new rows"),
-        ((500, 0, 4000, 6), {"is_proven": True}, "proven", "A false positive rate of at most 0.001 is proven for new"),
+        ((500, 0, 4000, 6), {"is_proven": True}, "proven", "A ham loss of at most 0.001 is proven for new"),
         ((20, 0, 0, 6), {}, "missed", "rows reach"),
         ((40, 0, 74, 6), {"objective": {**LOST, "at_most": 1e-5}}, "open", "more than 10,000 labels to prove it: ask"),
-        ((40, 0, 74, 6), {"test": ConfusionCounts(9, 2, 30, 1)}, "open", "test rows reach only false positive rate"),
+        (
+            (40, 0, 74, 6),
+            {"test": ConfusionCounts(9, 2, 30, 1)},
+            "open",
+            "The test rows reach ham loss 0.0625, too much to promise",
+        ),
     ],
 )
 def test_levels_and_words(counts: tuple[int, ...], more: dict[str, Any], level: str, said: str) -> None:
     made = promise(*counts, **more)
     assert made.level == level
     assert said in made.sentence
+
+
+@pytest.mark.parametrize(("kind", "word"), [("ham_loss", "ham loss"), ("false_positive_rate", "false positive rate")])
+def test_what_was_asked_for_keeps_its_name(kind: str, word: str) -> None:
+    objective = {"kind": kind, "at_most": 0.01}
+    missed = promise(20, 3, 71, 6, objective=objective).sentence
+    assert (
+        f"reach {word} 0.0405, where a {word} of at most 0.01 was asked. What you can count on is a {word} of" in missed
+    )
+    assert f"ask for a higher {word}" in missed.replace("Ask", "ask")
+    curve = OperatingCurve.from_scores(np.array([2.0, 1.0]), np.array([False, True]))
+    reason = choose_from_curve(curve, Objective.parse(objective)).reason
+    assert "only" not in reason
 
 
 def test_a_stored_curve_serves_it() -> None:

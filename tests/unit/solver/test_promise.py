@@ -17,7 +17,8 @@ from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import clopper_pearson_lower, cost_interval
 from solver.operating_point import Objective
 from solver.promise import promise_of, promised_status
-from solver.report import Promise
+from solver.promise_words import without_advice
+from solver.report import Abstention, CalledRows, Promise
 
 PRECISION = {"kind": "precision", "target": 0.95}
 
@@ -54,7 +55,13 @@ def test_ten_spam_labels_promise_little() -> None:
         ({**PRECISION, "confidence": 0.9}, (60, 0, 80, 4), {"is_proven": True}, "proven", "with confidence 0.9."),
         ({"kind": "recall", "target": 0.9}, (20, 4, 80, 0), {}, "likely", "Label 47 more rows, drawn at random"),
         ({"kind": "recall", "target": 0.7}, (90, 4, 80, 2), {}, "likely", "Ask for it with a confidence"),
-        ({"kind": "recall", "target": 0.9}, (20, 4, 80, 2), {}, "open", "too near to the target"),
+        (
+            {"kind": "recall", "target": 0.9},
+            (20, 4, 80, 2),
+            {},
+            "open",
+            "No number of labels would prove it, so near to the target: ask for a lower target",
+        ),
         (PRECISION, (20, 0, 3, 1), {}, "open", "3 labelled rows that are not 'spam' are too few"),
         (PRECISION, (90, 0, 80, 1), {"has_seen": True}, "open", "Nothing can be promised"),
         (
@@ -83,6 +90,41 @@ def test_levels_and_words(objective: Any, counts: tuple[int, ...], more: Any, le
     assert said in made.sentence
     assert (made.chance is None) == (level is None or "has_seen" in more)
     assert Promise.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False))) == made
+
+
+@pytest.mark.parametrize(
+    ("objective", "counts"),
+    [
+        (PRECISION, (10, 0, 90, 5)),
+        (PRECISION, (100, 9, 200, 5)),
+        ({"kind": "recall", "target": 0.9}, (20, 4, 80, 2)),
+        ({"kind": "ham_loss", "at_most": 0.001}, (20, 0, 74, 6)),
+    ],
+)
+def test_of_what_an_audit_has_proven_no_further_proof_is_advised(objective: Any, counts: tuple[int, ...]) -> None:
+    made = promise(objective, *counts)
+    said = without_advice(made, objective["kind"])
+    assert len(said) < len(made.sentence)
+    assert made.sentence.startswith(said)
+    assert said.endswith(f"{round(next(iter(made.bounds.values())), 2):.2f}.") or objective["kind"] == "ham_loss"
+    assert "o prove" not in said
+
+
+def test_what_is_said_of_both_labels_stays() -> None:
+    chosen = Abstention(
+        precision=0.9,
+        lower=0.0,
+        upper=1.0,
+        rows=105,
+        positive=CalledRows(label="spam", rows=10, right=10),
+        negative=CalledRows(label="ham", rows=5, right=5),
+    )
+    made = promise(PRECISION, 10, 0, 90, 5, abstained=chosen)
+    said = without_advice(made, "precision")
+    assert "audit" in made.sentence
+    assert "audit" not in said
+    assert " Of the rows called 'spam' " in said
+    assert said.endswith(made.sentence[-60:])
 
 
 @given(hits=st.integers(0, 300), misses=st.integers(0, 60), target=st.floats(0.05, 0.99))

@@ -193,11 +193,11 @@ def told(
         (standing(BAD, positive="ham"), standing(GOOD), None, True, "it looks for 'ham', the older one for 'spam'"),
         (
             standing(BAD, {"kind": "recall", "target": 0.9}), standing(GOOD), None, True,
-            "asked for recall target 0.9, the older one for precision target 0.9",
+            "asked for recall 0.9, the older one for precision 0.9",
         ),
         (
             standing(BAD, {"kind": "recall", "target": 0.9}), replace(standing(GOOD), applied_meanwhile=True), None,
-            False, "the older one for precision target 0.9, by an operating point that was applied while",
+            False, "the older one for precision 0.9, by an operating point that was applied while",
         ),
     ],
 )  # fmt: skip

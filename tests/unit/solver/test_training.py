@@ -385,7 +385,9 @@ def test_the_model_learns_from_the_test_rows_once_they_have_measured_it(algorith
     method = _measured_method(*taken)
     assert (method, _measured_method(taken[1], taken[1])) == ("svm", None)
     (said,) = _another_method(*taken, method)
-    assert said.startswith("the test is of another method, svm: with the test rows learned, too, auto takes lapsvm, ")
+    assert said.startswith(
+        "the test rows measured svm: once they were learned, too, auto took lapsvm, which they have not measured"
+    )
     # the model is the one that all labels make, to the bit
     assert both.report.refit == Refit(labelled=100, measured=74)
     assert both.model.decision.dual_coef.tobytes() == every.model.decision.dual_coef.tobytes()
