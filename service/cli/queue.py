@@ -23,6 +23,11 @@ WHY = {
     "close": "close to a labelled row or one before it; nothing else tells more",
     "new": "no label is near it",
 }
+NOTHING = {
+    "improve": "each row of the list has an answer: prefsvm retrain learns them, and makes a new list",
+    "suspicious": "no label looks wrong, or each that did has an answer",
+}
+"""What is said where a list is empty and the service does not say why."""
 LEAST_SHOWN, LONGEST_KEY = 20, 20
 """Characters, at least of what a row holds and at most of its key, in the table."""
 
@@ -57,6 +62,9 @@ def queue(
                 written = write_rows(items, ("label", "drawn", "dataset", "reason", "score", "probability"), sink)
             print(f"{written} rows are in {out}; fill in 'answer', and then")
             print(f"prefsvm queue {model} --labels {out}")
+        elif not found["items"]:
+            if not found["warnings"]:  # which say why
+                print(NOTHING[purpose])
         elif ask:
             alias, classes = _learner(client, path, model)
             _look(client, found["items"], {"alias": alias, "dataset": found["dataset"]}, classes)

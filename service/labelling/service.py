@@ -79,7 +79,7 @@ class QueueService:
             dataset=asked.dataset.id,
             purpose=purpose,
             items=self._with_contents(asked, list(made), n),
-            warnings=[] if purpose == "improve" else _no_judge(queue.suspicious),
+            warnings=_no_rows(queue.improve) if purpose == "improve" else _no_judge(queue.suspicious),
         )
 
     def row(self, project_id: str, name: str, dataset_id: str, number: int) -> dict[str, Any]:
@@ -213,6 +213,16 @@ def _probability(report: Report, score: float) -> float | None:
         return None
     margin = report.probability.slope * score + report.probability.offset
     return 1 / (1 + math.exp(-margin)) if margin > -700 else 0.0
+
+
+def _no_rows(queue: RowsToLabel) -> list[str]:
+    """Return why the list never had a row."""
+    if queue.rows:
+        return []
+    return [
+        "the data set that this model was trained on has no row without a label that could be listed: train with a "
+        "data set that has such rows"
+    ]
 
 
 def _no_judge(queue: DoubtedLabels) -> list[str]:

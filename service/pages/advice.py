@@ -9,6 +9,9 @@ import json
 import re
 from collections.abc import Callable
 
+ELSEWHERE = " on the page of the data set"
+MOST_ADVICE = 10_000
+"""Characters of a sentence of the service that are looked through for advice."""
 Said = Callable[[re.Match[str]], str]
 
 
@@ -17,7 +20,7 @@ def _kind(found: re.Match[str]) -> str:
         ((column, kind),) = json.loads(found[1])["columns"].items()
     except (ValueError, KeyError, AttributeError):
         return found[0]
-    return f"set the kind of {column!r} to {kind} on the page of the data set"
+    return f"set the kind of {column!r} to {kind}{ELSEWHERE}"
 
 
 def _unlabelled(found: re.Match[str]) -> str:
@@ -25,7 +28,7 @@ def _unlabelled(found: re.Match[str]) -> str:
         names = ", ".join(map(str, json.loads(found[1])))
     except ValueError:
         return found[0]
-    return f"tick {names} under “A label that means “not known””"
+    return f"tick {names} under “A label that means ‘not known’”"
 
 
 _FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
@@ -39,8 +42,20 @@ _FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
     (re.compile(r"GET /audits/(\w+)"), lambda found: f"it has the page /ui/audits/{found[1]}"),
     (re.compile(r"train with POST /train"), lambda _: "train from the page of a data set"),
     (re.compile(r"say \"unlabeled\": (\[.*?\])"), _unlabelled),
-    (re.compile(r"list it in `unlabeled`"), lambda _: "tick it under “A label that means “not known””"),
+    (re.compile(r"list it in `unlabeled`"), lambda _: "tick it under “A label that means ‘not known’”"),
     (re.compile(r"`prefsvm queue`"), lambda _: "“Label and prove”"),
+    (
+        re.compile(r"another one by option encoding \(such as utf-16, or cp1252 of many Windows files\)"),
+        lambda _: "another one: choose it under “Encoding” (many Windows files are cp1252)",
+    ),
+    (
+        re.compile(r"option delimiter says otherwise"),
+        lambda _: "if that is wrong, upload the file with the right “Delimiter”",
+    ),
+    (
+        re.compile(r"unless `include` or `kinds` of `features` names it"),
+        lambda _: "unless a training by the API names it",
+    ),
 )
 
 
@@ -49,3 +64,8 @@ def in_pages(text: str) -> str:
     for pattern, said in _FORMS:
         text = pattern.sub(said, text)
     return text
+
+
+def on_page_of_data_set(text: str) -> str:
+    """Return it as the page of the data set says it, where nobody needs to be sent to that page."""
+    return in_pages(text[:MOST_ADVICE]).replace(ELSEWHERE, " here")

@@ -16,8 +16,9 @@ from service.api.json_body import until_gone
 from service.api.parameters import CursorText
 from service.datasets.schemas import Column, Dataset
 from service.errors import InvalidRequest, Problem
-from service.ingest.options import FORMATS, Kind
-from service.pages.forms import BUTTON, Written, WrittenFile
+from service.ingest.options import ENCODINGS, FORMATS, Kind
+from service.pages.advice import on_page_of_data_set
+from service.pages.forms import BUTTON, OPTIONS, Written, WrittenFile
 from service.pages.room import Room
 from service.pages.services import Services
 
@@ -28,6 +29,11 @@ MOST_COLUMNS = 40
 ON_A_LIST = 30
 MOST_VALUES = 4
 """Of a column, named beside it."""
+FIRST_ENCODINGS = {"cp1252": "cp1252 (Windows, western Europe)", "cp1250": "cp1250 (Windows, central Europe)"}
+"""What files that are not UTF-8 most often are: first in the menu."""
+OTHER_ENCODINGS = sorted(ENCODINGS - FIRST_ENCODINGS.keys() - {"utf-8", "ascii"})
+DELIMITERS = {";": "semicolon ;", ",": "comma ,", "\\t": "tab", "|": "bar |", " ": "blank"}
+"""By what the option says."""
 KINDS: TypeAdapter[Kind] = TypeAdapter(Kind)
 FirstRow = Annotated[int, Query(alias="from", ge=0, lt=2**63)]
 FirstColumn = Annotated[int, Query(alias="columns", ge=0, lt=2**31)]
@@ -54,8 +60,13 @@ def _add_list(router: APIRouter, room: Room, services: Services) -> None:
     def show(request: Request, project: str, cursor: str | None, wrong: Problem | None = None) -> Response:
         page = services.datasets.list(project, cursor, ON_A_LIST)
         status = 200 if wrong is None else wrong.status
-        shown = {"datasets": page.items, "cursor": cursor, "next_cursor": page.next_cursor, "wrong": wrong}
-        return room.page(request.scope, "datasets.html", status, title="Data", formats=list(FORMATS), **shown)
+        shown = {
+            **{"datasets": page.items, "cursor": cursor, "next_cursor": page.next_cursor, "wrong": wrong},
+            **{"formats": list(FORMATS), "delimiters": DELIMITERS.items()},
+            "encodings": [*FIRST_ENCODINGS.items(), *((each, each) for each in OTHER_ENCODINGS)],
+            "unfolded": wrong is not None and _names_an_option(wrong),
+        }
+        return room.page(request.scope, "datasets.html", status, title="Data", **shown)
 
     @router.get("/ui/datasets")
     def list_(request: Request, caller: Reader, cursor: CursorText = None) -> Response:
@@ -70,6 +81,11 @@ def _add_list(router: APIRouter, room: Room, services: Services) -> None:
                 raise
             return show(request, caller.project_id, None, problem)
         return room.redirect(request.scope, f"/ui/datasets/{dataset.id}")
+
+
+def _names_an_option(wrong: Problem) -> bool:
+    """Tell whether the file can be read if a field of the form says how."""
+    return any(f"option {name}" in wrong.detail for name in OPTIONS)
 
 
 def _add_one(router: APIRouter, room: Room, services: Services) -> None:
@@ -123,7 +139,10 @@ def _shown(dataset: Dataset, columns: Sequence[Column], counts: Mapping[str, Seq
             picture = charts.histogram(counts[column.name])
         elif column.values:
             picture = charts.histogram(sorted(column.values.values(), reverse=True))
-        yield ShownColumn(column, picture, _told(column), [each for each in dataset.warnings if _is_of(column, each)])
+        # why it is left out of trainings stands in the words of the page beside it
+        twice = f"column {column.name!r} {column.identifier}:"
+        warnings = [each for each in dataset.warnings if _is_of(column, each) and not each.startswith(twice)]
+        yield ShownColumn(column, picture, _told(column), list(map(on_page_of_data_set, warnings)))
 
 
 def _told(column: Column) -> str:

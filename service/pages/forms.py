@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -17,12 +18,15 @@ from service.api.cookies import cookie
 from service.api.json_body import read_limited
 from service.api.problem import MalformedRequest, UnsupportedMediaType, invalid_request
 from service.api.uploads import FIELDS, MultipartUpload
+from service.datasets.service import UploadDetails
 from service.errors import InvalidRequest, Problem
 
 TOKEN = "form_token"  # noqa: S105 (the name of a field)
 MOST_FORM_BYTES = 1 << 20
 MOST_FIELDS = 1000
 FORM = "application/x-www-form-urlencoded"
+OPTIONS = ("encoding", "delimiter")
+"""Options of the format that have a field of their own in the form of an upload."""
 
 
 class Form:
@@ -99,7 +103,7 @@ def check_token(request: Request, said: str) -> None:
 class UploadForm(MultipartUpload):
     """A form with a file. Its token comes before the file, and is looked at before the first byte is kept."""
 
-    fields = (*FIELDS, TOKEN)
+    fields = (*FIELDS, *OPTIONS, TOKEN)
 
     def __init__(self, request: Request) -> None:
         kind, parameters = parse_options_header(request.headers.get("content-type", ""))
@@ -114,6 +118,12 @@ class UploadForm(MultipartUpload):
             self._check()
             yield data
         self._check()
+
+    def details(self) -> UploadDetails:
+        """Return what was said about the file; an option whose field was left empty is the reader's to guess."""
+        details = super().details()
+        said = {name: bytes(self._fields.get(name, b"")).decode("utf-8", "replace") for name in OPTIONS}
+        return replace(details, options=details.options | {name: value for name, value in said.items() if value})
 
     def _check(self) -> None:
         said: Any = self._fields.get(TOKEN, b"")

@@ -7,11 +7,9 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from service.pages.advice import in_pages
+from service.pages.advice import MOST_ADVICE, in_pages
 from service.shown_text import MOST_CHARACTERS, number, visible
 
-MOST_ADVICE = 10_000
-"""Characters of a sentence of the service that are looked through for advice."""
 MOST_OF_A_CELL = 120
 
 

@@ -61,7 +61,7 @@ class Tried:
     picture: Markup | None = None
     """The scores of the labelled rows with that of this one."""
     above: int | None = None
-    """Of 1,000 labelled rows, those that score higher."""
+    """Of 1,000 rows like the labelled ones, those that score higher."""
     point: ThresholdPoint | None = None
     """The threshold that parts the labelled rows that score higher from the others; None where none does."""
     beyond: bool = False

@@ -4,6 +4,7 @@
 const VERSION = { "Tus-Resumable": "1.0.0" };
 const MARKED = 1 << 20; // bytes of the beginning and of the end that tell a file from others, as the command line has it
 const LONGEST = 30000;
+const OPTIONS = ["encoding", "delimiter"]; // fields of the form that are options of the format
 const form = document.getElementById("upload-form");
 const bar = document.getElementById("upload-bar");
 const pause = document.getElementById("upload-pause");
@@ -35,7 +36,9 @@ async function fingerprint(file) {
 }
 
 function metadataOf(file, mark) {
-  const given = { filename: file.name, name: form.elements.name.value, format: form.elements.format.value, fingerprint: mark };
+  const said = OPTIONS.map((each) => [each, form.elements[each].value]).filter(([, value]) => value !== "");
+  const options = said.length ? JSON.stringify(Object.fromEntries(said)) : "";
+  const given = { filename: file.name, name: form.elements.name.value, format: form.elements.format.value, options, fingerprint: mark };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ""));
 }
 
@@ -120,6 +123,19 @@ function toggle() {
   }
 }
 
+// As the page says it when the service shows the form again (service/pages/advice.py).
+function inWordsOfTheForm(text) {
+  return text.replace(/another one by option encoding \(such as utf-16, or cp1252 of many Windows files\)/, "another one: choose it under “Encoding” (many Windows files are cp1252)")
+    .replace("option delimiter says otherwise", "if that is wrong, upload the file with the right “Delimiter”");
+}
+
+function showField(text) {
+  const option = OPTIONS.find((each) => text.includes(`option ${each}`));
+  if (!option) return;
+  form.querySelector("details").open = true;
+  form.elements[option].focus();
+}
+
 const warn = (event) => event.preventDefault();
 
 async function upload(file) {
@@ -135,7 +151,8 @@ async function upload(file) {
     removeEventListener("beforeunload", warn);
     location.assign(new URL(`ui/datasets/${dataset}`, root));
   } catch (error) {
-    say(error instanceof Refused ? `It cannot be uploaded: ${error.message}.` : "The service does not answer. What has arrived is kept: pick the same file again.");
+    if (error instanceof Refused) showField(error.message);
+    say(error instanceof Refused ? `It cannot be uploaded: ${inWordsOfTheForm(error.message)}.` : "The service does not answer. What has arrived is kept: pick the same file again.");
     bar.hidden = pause.hidden = true;
     button.disabled = false;
     removeEventListener("beforeunload", warn);

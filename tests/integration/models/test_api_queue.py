@@ -142,6 +142,31 @@ def test_from_the_queue_to_the_next_training(
     assert not {*rows[:10]} & {item["row"] for item in queue_of(client, n=100)["items"]}
 
 
+def test_an_empty_list_says_why(client: httpx.Client, trainer: Bench) -> None:
+    head, *lines = CSV.splitlines(keepends=True)
+    dataset = upload(client, "".join([head, *lines[:LABELLED]]).encode())
+    trained(client, trainer, dataset, key="id")
+    found = queue_of(client)
+    (warning,) = found["warnings"]
+    assert (found["items"], "has no row without a label" in warning) == ([], True)
+
+    def prefsvm(*arguments: str) -> str:
+        done = CliRunner().invoke(app, ["queue", "filter", *arguments, "--url", str(client.base_url)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    for arguments in ((), ("--ask",)):
+        said = prefsvm(*arguments)
+        assert warning in said
+        assert "rows to label next" not in said
+    doubted = [item["row"] for item in queue_of(client, purpose="suspicious", n=100)["items"]]
+    assert FLIPPED in doubted
+    body = {"alias": "filter", "dataset": dataset["id"], "numbers": doubted}
+    body["labels"] = [label_of(row) for row in doubted]
+    assert client.post("/feedback", json=body).status_code == 201
+    assert "no label looks wrong, or each that did has an answer" in prefsvm("--purpose", "suspicious")
+
+
 def test_what_has_no_queue_says_what_to_do(
     client: httpx.Client, trainer: Bench, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,45 @@ def test_an_upload_by_form_and_what_is_wrong_with_one(client: httpx.Client) -> N
     assert client.post("/ui/datasets", data=sent, files={"file": ("what", b"a")}).status_code == 422
 
 
+def test_a_file_of_windows_is_uploaded_by_form(client: httpx.Client) -> None:
+    """The message named an option for which the form had no field."""
+    content = b"Name;Betrag;label\n" + "".join(f"Müller{i};{i},5;{('ja', 'nein')[i % 2]}\n" for i in range(30)).encode(
+        "cp1252"
+    )
+    visitor = Visitor(client)
+    fields = visitor.open("/ui/datasets").form("/ui/datasets")["fields"]
+    assert (fields["encoding"], fields["delimiter"]) == ("", "")
+    assert "<details open>" not in visitor.answer.text
+    token = {"form_token": fields["form_token"]}
+    refused = client.post("/ui/datasets", data=token, files={"file": ("a.csv", content)})
+    assert refused.status_code == 422
+    assert "choose it under “Encoding” (many Windows files are cp1252)" in refused.text
+    assert "Pick the file again" in refused.text
+    assert "<details open>" in refused.text
+    assert '<option value="cp1252">' in refused.text
+    sent = token | {"encoding": "cp1252", "delimiter": ";", "format": "", "name": ""}
+    made = client.post("/ui/datasets", data=sent, files={"file": ("a.csv", content)})
+    assert made.status_code == 303, made.text
+    assert "Müller" in visitor.open(f"/ui/{made.headers['location'].rpartition('ui/')[2]}").text
+    table = client.post("/ui/datasets", data=token | {"delimiter": "\\t"}, files={"file": ("a.csv", b"a\tb\n1\t2\n")})
+    assert table.status_code == 303, table.text
+    for wrong in ({"encoding": "zlib"}, {"delimiter": "abc"}, {"encoding": "\ufffd" * 100}):
+        answer = client.post("/ui/datasets", data=token | wrong, files={"file": ("a.csv", content)})
+        assert answer.status_code == 422
+        assert "<details open>" in answer.text
+    lines = client.post("/ui/datasets", data=sent, files={"file": ("a.jsonl", b'{"a": 1}\n')})
+    assert (lines.status_code, "unknown option for jsonl" in lines.text) == (422, True)
+
+
+def test_the_page_of_a_data_set_says_once_why_a_column_is_left_out(client: httpx.Client) -> None:
+    rows = "".join(f"{i},{i % 7},{('ham', 'spam')[i % 2]}\n" for i in range(40))
+    dataset = upload(client, f"n,age,label\n{rows}".encode())
+    assert any("counts the rows" in each for each in dataset["warnings"])
+    page = Visitor(client).open(f"/ui/datasets/{dataset['id']}")
+    assert page.text.count("counts the rows") == 1
+    assert "include" not in page.text
+
+
 def test_rows_go_on_page_by_page(client: httpx.Client) -> None:
     dataset = upload(client)
     visitor = Visitor(client)

@@ -39,7 +39,8 @@ def test_a_row_in_fields_is_decided_on_as_by_the_call(place: Place) -> None:
     assert f"Score {said['score']:.4g} Probability of spam {100 * said['probability']:.1f} %" in page.text
     assert "lies above the threshold" in page.text
     assert 'class="here"' in visitor.answer.text
-    assert "Of 1,000 labelled rows, 0 score higher." in page.text
+    assert "all the same" not in page.text  # its probability lies above a half, too
+    assert "Of 1,000 rows like the labelled ones, 0 score higher." in page.text
     # What was typed stays, to be changed.
     assert page.form("/try", way="fields")["fields"]["value-0"] == "41"
     # What is left empty is missing; what cannot be is said in the words of the call, and nothing is lost.
@@ -50,6 +51,19 @@ def test_a_row_in_fields_is_decided_on_as_by_the_call(place: Place) -> None:
     assert "body." not in page.text
     assert page.form("/try", way="fields")["fields"]["value-1"] == "clerk"
     assert place.client.post(f"/ui/models/{model}/try", data={"way": "fields"}).status_code == 403
+
+
+def test_a_row_that_is_flagged_below_a_half_says_why(place: Place) -> None:
+    made = replace(tiny_model(), objective={"kind": "recall", "target": 0.95})
+    made = replace(made, decision=replace(made.decision, probability=Sigmoid(0.01, -2.0)))
+    model = place.model(made, objective=made.objective)
+    page = Visitor(place.client).open(f"/ui/models/{model}/try?dataset={place.dataset}&row=33")
+    said = place.predicted(model, rows=[{"age": 53, "job": "cook"}])
+    assert (said["label"], said["probability"] < 0.5) == ("spam", True)
+    assert (
+        "lies above the threshold. The probability of “ spam ” is below 50 % all the same: it is said from" in page.text
+    )
+    assert "as was asked: “It finds at least 95 % of the “spam” rows" in page.text
 
 
 def test_warnings_of_a_decision_are_shown(place: Place) -> None:

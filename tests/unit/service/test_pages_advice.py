@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.ingest.options import correction
-from service.pages.advice import in_pages
+from service.pages.advice import in_pages, on_page_of_data_set
 from service.pages.showing import hint
 from solver.succession import Succession, kept
 
@@ -24,15 +24,31 @@ ROOT = Path(__file__).resolve().parents[3]
         ("seal the audit (POST /audits/aud_1/seal)", "seal the audit (on the page of the audit)"),
         ("rows of an audit: GET /audits/aud_1", "rows of an audit: it has the page /ui/audits/aud_1"),
         ("was deleted; train with POST /train", "was deleted; train from the page of a data set"),
-        ('if so, say "unlabeled": ["NA", "?"]; if', "if so, tick NA, ? under “A label that means “not known””; if"),
-        ("list it in `unlabeled`", "tick it under “A label that means “not known””"),
+        ('if so, say "unlabeled": ["NA", "?"]; if', "if so, tick NA, ? under “A label that means ‘not known’”; if"),
+        ("list it in `unlabeled`", "tick it under “A label that means ‘not known’”"),
         ("teach most (`prefsvm queue`)", "teach most (“Label and prove”)"),
+        (
+            "expected utf-8, or another one by option encoding (such as utf-16, or cp1252 of many Windows files)",
+            "expected utf-8, or another one: choose it under “Encoding” (many Windows files are cp1252)",
+        ),
+        (
+            "as delimiter; option delimiter says otherwise",
+            "as delimiter; if that is wrong, upload the file with the right “Delimiter”",
+        ),
+        (
+            "leaves it out, unless `include` or `kinds` of `features` names it",
+            "leaves it out, unless a training by the API names it",
+        ),
         ("of a batch POST /batches/job_1/cancel", "of a batch POST /batches/job_1/cancel"),
         ('PATCH /datasets/{id} with {"columns": 3}', 'PATCH /datasets/{id} with {"columns": 3}'),
     ],
 )
 def test_forms(given: str, said: str) -> None:
     assert in_pages(given) == said
+
+
+def test_the_page_of_a_data_set_sends_nobody_to_itself() -> None:
+    assert on_page_of_data_set(correction("Betrag", "number")) == "set the kind of 'Betrag' to number here"
 
 
 def test_the_sentence_of_an_alias_that_stays() -> None:
@@ -57,5 +73,13 @@ def test_what_is_translated_is_still_said_somewhere() -> None:
     )
     for part in ("PATCH /datasets/", "PUT /aliases/", "POST /jobs/", "/seal", "GET /audits/", "train with POST /train"):
         assert part in sources
-    for part in ('say "unlabeled": ', "list it in `unlabeled`", "`prefsvm queue`"):
+    for part in ('say "unlabeled": ', "list it in `unlabeled`", "`prefsvm queue`", "option delimiter says otherwise"):
         assert part in sources
+    for part in (
+        ", or another one by option encoding (such as utf-16, or cp1252 of many Windows files)",
+        "unless `include` or `kinds` of `features` names it",
+    ):
+        assert part in sources
+    script = (ROOT / "service/pages/static/upload.js").read_text()
+    for part in ("another one: choose it under “Encoding” (many Windows files are cp1252)", "the right “Delimiter”"):
+        assert part in script  # which tells of large files what the page tells of small ones
