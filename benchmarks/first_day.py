@@ -46,7 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="prefsvm-first-day-") as folder:
         clone = Path(folder) / "prefsvm"
         shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(*LEFT_OUT))
-        environment = {**os.environ, "PREFSVM_URL": URL}
+        environment = {**os.environ, "PREFSVM_URL": URL, "PATH": f"{clone / '.venv/bin'}:{os.environ['PATH']}"}
 
         def shell(script: str) -> None:
             subprocess.run(["bash", "-euc", script], cwd=clone, env=environment, check=True, stdout=subprocess.DEVNULL)
@@ -71,7 +71,7 @@ def main() -> None:
             for number, block in enumerate(recipes(), start=1):
                 name = "first_recipe_with_compiling" if number == 1 else f"recipe_{number}"
                 seconds[name] = timed(lambda block=block: shell(block))
-            again = re.search(r"^\.venv/bin/prefsvm train messages.*$", recipes()[-1], flags=re.MULTILINE)
+            again = re.search(r"^prefsvm train messages.*$", recipes()[-1], flags=re.MULTILINE)
             assert again
             seconds["train_again"] = timed(lambda: shell(again[0]))
         finally:

@@ -30,7 +30,7 @@ from service.feedback.errors import FeedbackDoesNotFit
 from service.feedback.keeping import feedback_row, keep_feedback
 from service.feedback.stored_rows import shown
 from service.identifiers import new_id
-from service.ingest.labels import contradiction, number_label
+from service.ingest.labels import composed, contradiction, number_label
 from service.jobs.queueing import put_in_queue
 from service.jobs.repository import JobRepository
 from service.jobs.schemas import JobError
@@ -59,7 +59,7 @@ class AuditService:
         Raises
         ------
         InvalidRequest
-            If there is no such model or data set.
+            If there is no such model or data set, or each row of that has a label.
         RowsDoNotFit
             If the data set lacks columns that the model needs.
         IdempotencyConflict
@@ -74,6 +74,8 @@ class AuditService:
             if made is not None:
                 return _as_accepted(idempotency.existing(audits.get(made), "audit"))
             model, dataset = _found(session, project_id, body)
+            labels = _labels_of(models.origin(model.model_id).request)
+            _refuse_labelled(dataset, labels)
             objective = body.objective.model_dump()
             job = put_in_queue(
                 session,
@@ -92,7 +94,7 @@ class AuditService:
                         "rows": body.rows,
                         **({} if body.thresholds is None else {"thresholds": body.thresholds}),
                         "seed": _seed(model, dataset.sha256, objective["kind"], body.thresholds),
-                        **_labels_of(models.origin(model.model_id).request),
+                        **labels,
                     },
                     dataset_id=dataset.id,
                     max_seconds=self._settings.job_max_seconds,
@@ -302,6 +304,26 @@ def _labels_of(request: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return where the labels of the training stand, by which rows count as known."""
     asked = request or {}
     return {"target": asked.get("target"), "unlabeled": asked.get("unlabeled", [])}
+
+
+def _refuse_labelled(dataset: DatasetRow, labels: Mapping[str, Any]) -> None:
+    """Refuse a data set whose profile says that each row has a label; where it does not tell, the worker finds out."""
+    target = next((column for column in dataset.columns if column["name"] == labels["target"]), None)
+    if target is None or target.get("values") is None:
+        return
+    known = {*labels["unlabeled"]}
+    called = target.get("written") or {}
+    labelled = sum(
+        count
+        for value, count in target["values"].items()
+        if value.strip() and not known & {value, composed(value), called.get(value)}
+    )
+    if labelled == dataset.rows:
+        raise InvalidRequest.of(
+            "body.dataset",
+            f"each of its {dataset.rows:,} rows has a label in column {target['name']!r}: an audit needs rows that "
+            "nobody has labelled yet; upload a data set that has some",
+        )
 
 
 def _pool_of(row: AuditRow, job: JobRow | None) -> dict[str, Any]:

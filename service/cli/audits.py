@@ -13,7 +13,7 @@ from service.cli import looking
 from service.cli.advice import in_flags, print_notes
 from service.cli.looking import KEYS, answers, ask_key, errors_by_line, print_row, write_rows
 from service.cli.named_files import dataset_of
-from service.cli.names import full_id, path_of
+from service.cli.names import LAST, full_id, model_path, path_of
 from service.cli.support import (
     DEFAULT_URL,
     Url,
@@ -46,10 +46,10 @@ def audit(
         str | None,
         typer.Argument(
             help="Whose unlabelled rows it is about: a data set (ds_…), or a file, uploaded unless the service has it.",
-            show_default="of the audit",
+            show_default="of the audit; what the model was trained on",
         ),
     ] = None,
-    objective: Annotated[str | None, typer.Option(help=f"{OBJECTIVES} Required for a new audit.")] = None,
+    objective: Annotated[str | None, typer.Option(help=f"{OBJECTIVES}", show_default="of the training")] = None,
     at_most: Annotated[float | None, typer.Option(help="With cost=…: what a row may cost on average.")] = None,
     confidence: Annotated[float, typer.Option(help="Of the proof.")] = 0.95,
     rows: Annotated[int, typer.Option(help="Rows that are drawn, at most; nobody has to look at all.")] = 2000,
@@ -71,7 +71,7 @@ def audit(
 ) -> None:
     """Prove a target of a model: look at rows that chance draws, y or n, until it is proven or refuted."""
     with open_client(url) as client:
-        if dataset is None:
+        if dataset is None and (model == LAST or model.startswith("aud_")):
             path = path_of(client, "/audits", model)
         else:
             more = {"confidence": confidence, "rows": rows} | _thresholds(thresholds)
@@ -100,24 +100,57 @@ def audit(
 def _begin(
     client: Connection,
     model: str,
-    dataset: str,
+    dataset: str | None,
     objective: str | None,
     at_most: float | None,
     more: dict[str, Any],
 ) -> str:
-    """Make an audit, and print its id."""
-    from service.cli.client import parse_audit_objective
-
-    if objective is None:
-        raise typer.BadParameter(f"--objective says what is to be proved: {OBJECTIVES}")
-    try:
-        asked = parse_audit_objective(objective, at_most)
-    except ValueError as error:
-        raise typer.BadParameter(f"--objective: {error}") from None
+    """Make an audit, and print its id; without a data set go on with one that asks the same, if there is one."""
+    asked = None if objective is None else _asked(objective, at_most)
+    if dataset is None or asked is None:
+        found = client.get(model_path(client, model))
+        asked = asked or _of_training(found["objective"], at_most)
+        if dataset is None and "thresholds" not in more:
+            begun = _begun(client, found["id"], asked, more["confidence"])
+            if begun is not None:
+                return begun
+        dataset = dataset or found["dataset_id"]
+        if dataset is None:
+            fail(
+                "the data set that this model was trained on was deleted; name another one, or a file, behind the model"
+            )
     named = {"model": full_id(client, "/models", model), "dataset": dataset_of(client, dataset, None, {}, [])}
     made = client.post("/audits", {**named, "objective": asked, **more})
     print(made["id"])
     return str(made["id"])
+
+
+def _asked(objective: str, at_most: float | None) -> dict[str, Any]:
+    from service.cli.client import parse_audit_objective
+
+    try:
+        return parse_audit_objective(objective, at_most)
+    except ValueError as error:
+        raise typer.BadParameter(f"--objective: {error}") from None
+
+
+def _of_training(objective: dict[str, Any], at_most: float | None) -> dict[str, Any]:
+    """Return what a model was asked for as what is to be proved; refuse what no audit proves."""
+    kind, bound = objective["kind"], "target" if "target" in objective else "at_most"
+    if at_most is not None or kind not in ("precision", "recall", "false_positive_rate", "ham_loss"):
+        raise typer.BadParameter(
+            f"--objective says what is to be proved (the model was trained for {kind}): {OBJECTIVES}"
+        )
+    return {"kind": kind, bound: objective[bound]}
+
+
+def _begun(client: Connection, model: str, asked: dict[str, Any], confidence: float) -> str | None:
+    """Return the id of an audit that asks just this and goes on; None if there is none."""
+    for found in client.items("/audits"):
+        same = found["model"] == model and found["confidence"] == confidence and found["sealed_at"] is None
+        if same and found["objective"].items() >= asked.items() and found["status"] in ("preparing", "open"):
+            return str(found["id"])
+    return None
 
 
 def _thresholds(text: str | None) -> dict[str, Any]:

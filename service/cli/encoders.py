@@ -44,6 +44,7 @@ def install(
     import os
 
     from service.encoders.local.folder import INSTALLED_FILE, EncoderFolderError, read_folder, write_installed
+    from service.encoders.names import INSTALL_ENCODER
 
     try:
         found, notes = read_folder(folder, model=model, name=name, prefix=prefix, pooling=pooling, tokens=tokens)
@@ -54,7 +55,7 @@ def install(
         milliseconds = _milliseconds(encoder)
         write_installed(found, encoder.dimensions)
     except ModuleNotFoundError as error:
-        fail(f"{error.name} is not installed: pip install 'prefsvm[encoder]'")
+        fail(f"{error.name} is not installed: {INSTALL_ENCODER}")
     except (EncoderFolderError, OSError) as error:
         fail(in_flags(str(error)))
     for note in notes:

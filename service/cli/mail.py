@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from service.cli.audits import audit
 from service.cli.improving import AliasPolicyOption, retrain
-from service.cli.names import model_path
-from service.cli.support import DEFAULT_URL, Url, open_client
-
-if TYPE_CHECKING:
-    from service.cli.client import Connection
+from service.cli.support import DEFAULT_URL, Url
 
 mail_app = typer.Typer(help="The model of the mail filter: proved mail by mail, and trained again.")
 ModelName = Annotated[str, typer.Option("--model", help="Alias of the filter's model.")]
@@ -40,14 +36,8 @@ def mail_audit(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Look at mails that the filter calls spam, one key each, until the target is proven or refuted."""
-    begun = None
-    if dataset is None:
-        with open_client(url) as client:
-            found = client.get(model_path(client, model))
-            begun = _begun(client, found["id"], objective, confidence)
-            dataset = None if begun else found["dataset_id"]
     audit(
-        begun or model,
+        model,
         dataset,
         objective,
         at_most=None,
@@ -57,21 +47,6 @@ def mail_audit(
         labels=None,
         url=url,
     )
-
-
-def _begun(client: Connection, model: str, objective: str, confidence: float) -> str | None:
-    """Return the id of an audit that asks just this and goes on; None if there is none."""
-    from service.cli.client import parse_audit_objective
-
-    try:
-        asked = parse_audit_objective(objective)
-    except ValueError as error:
-        raise typer.BadParameter(f"--objective: {error}") from None
-    for found in client.items("/audits"):
-        same = found["model"] == model and found["confidence"] == confidence and found["sealed_at"] is None
-        if same and found["objective"].items() >= asked.items() and found["status"] in ("preparing", "open"):
-            return str(found["id"])
-    return None
 
 
 @mail_app.command("retrain")

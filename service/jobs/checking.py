@@ -45,6 +45,10 @@ RUN_ENTRIES = 400
 DATE_FEATURES = 8
 MOST_LISTED = 20
 LONGEST_LISTED = 40
+_SEVERAL = (
+    "; it names the class that is told from all others (a model that tells several classes apart is trained in "
+    "Python: prefsvm.OneVsRest)"
+)
 """Characters; what is longer helps nobody in an error."""
 MAIL_DATE = "date"
 """Column of mails that is no feature by default."""
@@ -221,8 +225,9 @@ def _target_errors(
         return
     if body.positive is None and not _may_be_plain_labels(target, body.unlabeled):
         found = _labels(target, body.unlabeled) or {}
+        several = _SEVERAL if len(found) > 2 else ""
         yield FieldError(
-            "body.positive", "is required unless the labels are 0 and 1 or -1 and +1" + _listed(list(found))
+            "body.positive", f"is required unless the labels are 0 and 1 or -1 and +1{_listed(list(found))}{several}"
         )
         return
     target = _as_called(target, body, request)

@@ -34,6 +34,7 @@ OPERATION = "train"
 RETRY_OPERATION = "retryJob"
 RETRAIN_OPERATION = "retrainAlias"
 """Operation ids under which idempotency keys of trainings are kept."""
+AGAIN = "upload it and train again"
 KEEP_ALIVE_SECONDS = 15.0
 """Proxies cut connections on which nothing is sent for a minute or so."""
 
@@ -272,9 +273,9 @@ def _still_there(session: Session, project_id: str, body: TrainRequest) -> tuple
     datasets = DatasetRepository(session, project_id)
     dataset, labels = (_found(datasets.lock_for_use, each) for each in (body.dataset, body.labels.dataset))
     if dataset is None:
-        raise InvalidRequest.of("body.dataset", f"{body.dataset}, the data set of that training, was deleted")
+        raise InvalidRequest.of("body.dataset", f"{body.dataset}, the data set of that training, was deleted; {AGAIN}")
     if labels is None and body.labels.dataset is not None:
-        said = f"{body.labels.dataset}, the data set of the labels of that training, was deleted"
+        said = f"{body.labels.dataset}, the data set of the labels of that training, was deleted; {AGAIN}"
         raise InvalidRequest.of("body.labels.dataset", said)
     return dataset, labels
 

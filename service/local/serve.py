@@ -29,7 +29,8 @@ import service
 from service.access.bootstrap import check_reachable
 from service.db import roles
 from service.encoders.local.folder import EncoderFolder, EncoderFolderError, read_installed, renamed
-from service.local.folder import DataFolder
+from service.encoders.names import INSTALL_ENCODER
+from service.local.folder import LOCK, DataFolder
 from service.local.processes import kill_group, process_table, spawn
 from service.local.servers import ROLE, PostgresServer, RedisServer, ServerError, postgres_account, tail
 from service.mailfilter.addresses import Address, addresses_of, check_mail_settings
@@ -301,7 +302,13 @@ class LocalStack:
             encoder = _encoder_of(self._settings)
         except ConfigurationError as error:
             raise ServerError(str(error)) from None
-        host, port = self._settings.host, _free_port(self._settings.host, self._settings.port)
+        try:
+            host, port = self._settings.host, _free_port(self._settings.host, self._settings.port)
+        except ServerError:
+            if (self._settings.data_dir / LOCK).exists():
+                # Who has the port may have the folder, too, and then another port would not help: that is said instead.
+                DataFolder(self._settings.data_dir).close()
+            raise
         folder = DataFolder(self._settings.data_dir)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         folder.announce(url, ready=False)
@@ -585,7 +592,7 @@ def _encoder_of(settings: Settings) -> EncoderFolder | None:
         )
     missing = [name for name in ("onnxruntime", "tokenizers") if importlib.util.find_spec(name) is None]
     if missing:
-        raise ServerError(f"PREFSVM_ENCODER_FOLDER needs {missing[0]}: pip install 'prefsvm[encoder]'")
+        raise ServerError(f"PREFSVM_ENCODER_FOLDER needs {missing[0]}: {INSTALL_ENCODER}")
     try:
         return renamed(read_installed(folder, check=False)[0], settings.encoder_model)
     except EncoderFolderError as error:

@@ -92,7 +92,10 @@ class CountedFilter:
         try:
             result = await self._mails.learn(raw, user, wanted, by)
         except Problem as error:
-            self._figures.note_learned(door, "refused" if isinstance(error, LearningRefused) else "failed", by)
+            if isinstance(error, LearningRefused):
+                self._figures.note_learned(door, "refused", by, error.detail)
+            else:
+                self._figures.note_learned(door, "failed", by)
             raise NotLearned(error.detail, error.status) from None
         except AWAY:
             self._figures.note_learned(door, "failed", by)

@@ -63,12 +63,12 @@ class Figures:
             *(size, verdict.truncated, seconds, verdict.model or "-"),
         )
 
-    def note_learned(self, door: str, result: str, source: str) -> None:
+    def note_learned(self, door: str, result: str, source: str, reason: str = "-") -> None:
         """Count a mail that was sent to be learned, or forgotten, and log it."""
         self._learned.labels(result, source if source in ALLOWED_BY else "other").inc()
         if result == "learned":
             self._last_learned.set_to_current_time()
-        log.info("door=%s learned=%s", door, result)
+        log.info("door=%s learned=%s reason=%s", door, result, reason)
 
     def note_refused(self) -> None:
         """Count a connection for which there was no room."""

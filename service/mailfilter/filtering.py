@@ -193,7 +193,7 @@ class MailFilter:
         """
         source = self._sources.get(by)
         if source is None:
-            raise LearningRefused(f"learning is off; {ALLOWED_BY.get(by, ALLOWED_BY[PERSON])} allows it")
+            raise LearningRefused(f"learning is off; {ALLOWED_BY.get(by, ALLOWED_BY[PERSON])}=true allows it")
         if source.label is not None and wanted is not source.label:
             raise InvalidRequest.of("header.Learn-Source", f"{by} says of mails that they are {SAID[source.label]}")
         if len(self._learning) >= MAX_LEARNING or not self._has_room_for(raw):

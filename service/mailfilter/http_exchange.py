@@ -20,6 +20,8 @@ MAX_CHUNKS = 1 << 14
 """Of a body that is sent in chunks: as many as 10 MiB have of 640 bytes each. Programs send thousands at a time."""
 IN_ONE_GO = 64
 """Chunks that are taken before other connections have their turn."""
+MOST_REASON = 200
+"""Characters of what the first line of an answer says is wrong."""
 JSON = "application/json"
 Paths = dict[str, tuple[str, ...]]
 """Methods by path; a path that ends with a slash stands for all that begin with it."""
@@ -37,6 +39,8 @@ class Answer:
     content: bytes
     type: str = JSON
     headers: Sequence[tuple[str, str]] = field(default_factory=list)
+    reason: str | None = None
+    """Said in the first line instead of what the standard calls the status: all that `rspamc` shows of an error."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,12 @@ def json_answer(status: int, body: Any, headers: Sequence[tuple[str, str]] = ())
 
 def problem(status: int, error: str, headers: Sequence[tuple[str, str]] = ()) -> Answer:
     """Return an answer that says what is wrong."""
-    return json_answer(status, {"error": error}, headers)
+    return Answer(status, orjson.dumps({"error": error}), headers=headers, reason=_first_line(error))
+
+
+def _first_line(text: str) -> str:
+    """Return what of a text the first line of an answer may hold."""
+    return "".join(each for each in text if " " <= each <= "~")[:MOST_REASON]
 
 
 class Exchange:
@@ -124,7 +133,7 @@ class Exchange:
             del head[0]  # which has none
         else:
             head.insert(0, ("Content-Type", answer.type))
-        reason = HTTPStatus(answer.status).phrase
+        reason = answer.reason or HTTPStatus(answer.status).phrase
         told = h11.Response(status_code=answer.status, headers=head, reason=reason.encode())
         self._writer.write(self._connection.send(told) or b"")
         if answer.content and not self._is_head:

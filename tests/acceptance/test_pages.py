@@ -46,7 +46,7 @@ class Pasted:
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env={**os.environ, "PREFSVM_URL": self.url},
+            env={**os.environ, "PREFSVM_URL": self.url, "PATH": f"{self.folder / '.venv/bin'}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
             timeout=150,
@@ -58,8 +58,7 @@ class Pasted:
     def bash(self, script: str) -> str:
         """Paste a script; every curl that the service refuses ends it: a page must show no call that fails."""
         strict = 'set -euo pipefail\ncurl() { command curl --fail-with-body "$@"; }\n'
-        installed = str(Path(sys.executable).parent / "prefsvm")
-        return self.run("bash", "-c", strict + script.replace(URL, self.url).replace(".venv/bin/prefsvm", installed))
+        return self.run("bash", "-c", strict + script.replace(URL, self.url))
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +66,7 @@ def readme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pasted]:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     folder = tmp_path_factory.mktemp("readme")
+    (folder / ".venv").symlink_to(sys.prefix)  # as in a clone: the README puts .venv/bin in front of PATH
     with local_stack(data := tmp_path_factory.mktemp("stack") / "data") as stack:
         pasted = Pasted(stack.url, folder, data / "logs")
         pasted.printed = pasted.bash(blocks(README, "bash"))
@@ -88,6 +88,18 @@ def test_the_walk_with_curl(readme: Pasted) -> None:
         (p["score"] > predictions["threshold"]) == (p["label"] == "malignant") for p in predictions["predictions"]
     )
     assert re.search(r"^complaint \d\S+ 0\.\d+$", readme.printed, flags=re.MULTILINE)
+
+
+def test_mails_of_the_first_recipe_can_be_audited(readme: Pasted, tmp_path: Path) -> None:
+    said = readme.run("prefsvm", "mail", "audit", "--out", str(tmp_path / "mails.csv"))
+    written = re.search(r"(\d+) rows are in", said)
+    assert written, said
+    assert 5 <= int(written[1]) <= 30
+
+
+def test_what_needs_a_file_that_was_deleted_says_so(readme: Pasted) -> None:
+    with pytest.raises(AssertionError, match="was deleted; upload it and train again"):
+        readme.run("prefsvm", "retrain", "tumours")
 
 
 def test_the_log_of_the_worker_tells_what_became_of_jobs_and_not_of_messages(readme: Pasted) -> None:

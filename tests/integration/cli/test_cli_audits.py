@@ -21,7 +21,7 @@ from prefsvm import Client, ClientError
 from service.cli import looking
 from service.cli.main import app
 from service.db.session import Database
-from service.db.tables import AuditRow
+from service.db.tables import AuditRow, ModelRow
 
 pytestmark = pytest.mark.usefixtures("read_here")
 
@@ -187,11 +187,49 @@ def test_from_python(client: httpx.Client, bench: Bench, database: Database, tmp
 def test_what_is_asked_for_must_be_said(prefsvm: Run, client: httpx.Client, database: Database, tmp_path: Path) -> None:
     model = store_model(database, tmp_path, tiny_model())
     dataset = upload(client, CSV.encode())["id"]
-    assert "--objective" in prefsvm("audit", model, dataset, code=2)
+    with database.transaction() as session:
+        row = session.get_one(ModelRow, model)
+        row.report = row.report | {"objective": {"kind": "f1"}}
+    assert "f1" in prefsvm("audit", model, dataset, code=2)
     assert "none of precision=0.95" in prefsvm("audit", model, dataset, "--objective", "f1", code=2)
     assert "at most" in prefsvm("audit", model, dataset, "--objective", "cost=5:1", code=2)
     assert "at most" in prefsvm("audit", model, dataset, "--objective", "recall=0.9", "--at-most", 1, code=2)
     assert "no audit has this id" in prefsvm("audit", "aud_" + 32 * "0", code=1)
+
+
+def test_without_a_file_it_is_about_the_rows_and_the_objective_of_the_training(
+    prefsvm: Run, client: httpx.Client, bench: Bench, database: Database, tmp_path: Path
+) -> None:
+    dataset = upload(client, CSV.encode())["id"]
+    model = store_model(database, tmp_path, tiny_model())
+    client.put("/aliases/complaints", json={"model": model}).raise_for_status()
+    assert "was trained on was deleted" in prefsvm("audit", "complaints", "--objective", "recall=0.9", code=1)
+    with database.transaction() as session:
+        row = session.get_one(ModelRow, model)
+        row.dataset_id = dataset
+        row.report = row.report | {"objective": {"kind": "precision", "target": 0.5, "confidence": 0.9}}
+    assert "No such model" in prefsvm("audit", "nobodys", code=1)
+    worker = threading.Thread(target=_draws, args=(database, bench))
+    worker.start()
+    prefsvm("audit", "complaints")
+    worker.join(40)
+    (made,) = client.get("/audits").json()["items"]
+    assert (made["dataset"], made["objective"], made["status"]) == (
+        dataset, {"kind": "precision", "target": 0.5}, "open",
+    )  # fmt: skip
+    assert made["id"] in prefsvm("audit", "complaints")  # goes on
+    assert len(client.get("/audits").json()["items"]) == 1
+
+
+def _draws(database: Database, bench: Bench) -> None:
+    """Draw the rows of the first audit that is made."""
+    for _ in range(1000):
+        with database.transaction() as session:
+            job = session.scalar(select(AuditRow.job_id))
+        if job is not None:
+            bench.supervisor.run(str(job))
+            return
+        time.sleep(0.02)
 
 
 def test_the_filters_model_is_proved_and_trained_by_its_usual_name(

@@ -315,7 +315,10 @@ def test_retraining_repeats_the_request_of_the_model(client: httpx.Client, datab
         session.execute(text("UPDATE models SET dataset_id = NULL; DELETE FROM datasets"))
     gone = client.post("/aliases/spam-filter/retrain")
     assert (gone.status_code, gone.json()["errors"][0]["field"]) == (422, "body.dataset")
-    assert f"{job['request']['dataset']}, the data set of that training, was deleted" in gone.json()["detail"]
+    assert (
+        f"{job['request']['dataset']}, the data set of that training, was deleted; upload it and train again"
+        in gone.json()["detail"]
+    )
 
 
 def test_a_row_that_was_decided_wrongly_is_decided_rightly(

@@ -144,6 +144,7 @@ def test_positive_is_known_where_labels_are_0_and_1_or_minus_1_and_1(client):
         assert response.status_code == status, response.text
         if status == 422:
             assert fields(response) == ["body.positive"]
+            assert "several classes apart is trained in Python: prefsvm.OneVsRest" in response.json()["detail"]
     assert client.post("/train", json=body | {"unlabeled": [third]}).status_code == 202
 
 
@@ -466,7 +467,10 @@ def test_retry(client, database):
     assert client.delete(f"/datasets/{dataset['id']}").status_code == 204
     gone = client.post(f"/jobs/{first['id']}/retry")
     assert fields(gone) == ["body.dataset"]
-    assert f"{dataset['id']}, the data set of that training, was deleted" in gone.json()["detail"]
+    assert (
+        f"{dataset['id']}, the data set of that training, was deleted; upload it and train again"
+        in gone.json()["detail"]
+    )
     assert counts(database, "jobs") == [3]
 
 

@@ -162,6 +162,12 @@ def test_a_second_start_is_refused_and_does_not_disturb_the_first(stack):
     assert ready(stack.url)
 
 
+def test_who_starts_it_again_on_the_same_port_is_told_to_stop_the_first(stack: Stack) -> None:
+    port = stack.url.rpartition(":")[2]
+    with pytest.raises(ServerError, match="stop that one first"):
+        LocalStack(Settings(data_dir=stack.data_dir, port=int(port)), say=lambda _: None).run()
+
+
 # --- the command line ---
 
 

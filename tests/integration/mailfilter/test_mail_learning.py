@@ -175,13 +175,18 @@ def test_what_nobody_said_counts_less_than_what_somebody_said(
             assert f"PREFSVM_MAIL_LEARN_{name}" in answer.json()["error"]
 
 
-def test_learning_is_off_unless_allowed(settings: Settings, api: httpx.Client) -> None:
+def test_learning_is_off_unless_allowed(
+    settings: Settings, api: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "prefsvm.mail")
     with mail_door(settings) as door, door.http() as http:
         refused = door.ask("TELL", PLAIN, Set="local", Message_class="spam")
-        assert refused.startswith(b"SPAMD/1.1 69 EX_UNAVAILABLE: learning is off; PREFSVM_MAIL_LEARN allows it")
+        assert refused.startswith(b"SPAMD/1.1 69 EX_UNAVAILABLE: learning is off; PREFSVM_MAIL_LEARN=true allows it")
         answer = http.post("/learnspam", content=PLAIN)
         assert answer.status_code == 403
         assert "PREFSVM_MAIL_LEARN" in answer.json()["error"]
+        assert answer.reason_phrase == "learning is off; PREFSVM_MAIL_LEARN=true allows it"  # all that rspamc shows
+    assert "learned=refused reason=learning is off; PREFSVM_MAIL_LEARN=true allows it" in caplog.text
     assert labels(api) == {}
 
 

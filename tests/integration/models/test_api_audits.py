@@ -21,7 +21,7 @@ from worker_bench import Bench, wait_for
 
 from service.audits import service as audits
 from service.db.session import Database
-from service.db.tables import AuditItemRow, AuditRow, FeedbackRow, JobRow
+from service.db.tables import AuditItemRow, AuditRow, DatasetRow, FeedbackRow, JobRow
 from service.models.repository import ModelRepository
 from service.models.verdicts import proving_audit
 from solver.audits import AuditTarget, Draws, alike_drawn, judge
@@ -475,6 +475,16 @@ def test_what_cannot_be_audited_says_why(
     client: httpx.Client, ask: Ask, model: str, database: Database, tmp_path: Path
 ) -> None:
     whole = upload(client, "".join(CSV.splitlines(keepends=True)[: LABELLED + 1]).encode())["id"]
+    refused = problem(
+        client.post("/audits", json={"model": model, "dataset": whole, "objective": PRECISION}), 422, "invalid-request"
+    )
+    assert refused["errors"][0]["field"] == "body.dataset"
+    assert "each of its 500 rows has a label in column 'label'" in refused["detail"]
+    assert client.get("/audits").json()["items"] == []
+    # where the profile does not list the labels, the worker finds out
+    with database.transaction() as session:
+        row = session.get_one(DatasetRow, whole)
+        row.columns = [{**column, "values": None} for column in row.columns]
     audit = ask(ends="failed", dataset=whole)
     found = client.get(f"/audits/{audit}").json()
     assert (found["status"], found["error"]["code"]) == ("failed", "no_unlabelled_rows")

@@ -46,7 +46,7 @@ def advised() -> list[tuple[str, str]]:
         if isinstance(node, ast.Constant):
             found += [(path.name, text) for text in ADVICE.findall(str(node.value))]
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for code in re.findall(r"`([^`\n]+)`|^((?:\.venv/bin/)?prefsvm .+)$", page.read_text(), flags=re.MULTILINE):
+        for code in re.findall(r"`([^`\n]+)`|^(prefsvm .+)$", page.read_text(), flags=re.MULTILINE):
             found += [(page.name, text) for text in ADVICE.findall("".join(code).split(" #")[0])]
     return sorted({(name, text) for name, text in found if text.split()[0] not in PROSE})
 

@@ -221,6 +221,14 @@ def test_the_process_does_not_serve_another_file(tmp_path: Path) -> None:
         pass
 
 
+def test_without_what_runs_an_encoder_serve_says_how_to_install_it_in_a_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ServerError, match=r"needs onnxruntime: .*--python \.venv/bin/python install '\.\[encoder\]'"):
+        LocalStack(Settings(data_dir=tmp_path / "data", encoder_folder=tmp_path), print).run()
+
+
 def test_serve_says_what_is_wrong_before_anything_is_started(tmp_path: Path) -> None:
     folder = encoder_folder(tmp_path / "letters")
     settings = Settings(data_dir=tmp_path / "data", encoder_folder=folder)
