@@ -207,6 +207,25 @@ def test_a_large_file_goes_in_parts_is_stopped_and_goes_on_in_another_page(
     assert [trouble for trouble in again.troubles() if "409" not in trouble] == []
 
 
+def test_a_large_file_of_windows_says_its_encoding(stack: str, browser: Callable[[], Tab], tmp_path: Path) -> None:
+    file = tmp_path / "windows.csv"
+    lines = (f"Müller{i};{('ja', 'nein')[i % 2]}\n" for i in range(100))
+    file.write_text("name;label\n" + "".join(lines), encoding="cp1252")
+    tab = browser()
+    tab.open(f"{stack}/ui/datasets")
+    tab.run("Object.assign(document.getElementById('upload-form').dataset, {least: 100})")
+    tab.pick("#file", file)
+    tab.run("document.querySelector('#upload-form button').click()")
+    tab.until("document.getElementById('upload-told').textContent.includes('choose it under “Encoding”')")
+    assert tab.run("document.querySelector('#upload-form details').open && document.activeElement.id") == "encoding"
+    tab.resize(360, dark=False)
+    assert tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    tab.run("document.getElementById('encoding').value = 'cp1252'")
+    tab.run("window.leaving = true; document.querySelector('#upload-form button').click()")
+    tab.loaded()
+    assert "Müller0" in tab.text()
+
+
 def test_a_file_is_dropped_on_the_page(stack: str, browser: Callable[[], Tab]) -> None:
     def drop(files: int) -> str:
         made = "".join(
