@@ -102,13 +102,13 @@ def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any], threshol
         )
     if objective["kind"] == "recall":
         return (
-            f"of those of the {pool['rows']} {rows} that are {positive}, the model finds at least "
-            f"{objective['target']:g}{by}{_undecided(pool)}"
+            f"of the {pool['rows']} {rows}, the model finds at least {objective['target']:g} of those that are "
+            f"{positive}{by}{_undecided(pool)}"
         )
     if objective["kind"] in FALSE_POSITIVE_KINDS:
         return (
-            f"of those of the {pool['rows']} {rows} that are not {positive}, the model calls at most "
-            f"{objective['at_most']:g} {positive}{by}{_undecided(pool)}"
+            f"of the {pool['rows']} {rows}, the model takes at most {objective['at_most']:g} of those that are not "
+            f"{positive} for {positive}{by}{_undecided(pool)}"
         )
     decisions = f"the model's decisions{by} on the {pool['rows']} {rows}"
     return f"{decisions} cost at most {objective['at_most']:g} a row{_undecided(pool)}"

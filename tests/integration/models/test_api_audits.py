@@ -23,7 +23,7 @@ from service.audits import service as audits
 from service.db.session import Database
 from service.db.tables import AuditItemRow, AuditRow, DatasetRow, FeedbackRow, JobRow
 from service.models.repository import ModelRepository
-from service.models.verdicts import proving_audit
+from service.models.verdicts import proving_audit, statement_of
 from solver.audits import AuditTarget, Draws, alike_drawn, judge
 from solver.decision import DecisionState
 from solver.evaluation import Sigmoid
@@ -210,6 +210,23 @@ def check_what_it_proves(client: httpx.Client, database: Database, model: str, a
         session.execute(text("UPDATE models SET report = report || CAST(:point AS jsonb)"), {"point": point})
     for said in (client.get("/models").json()["items"][0], client.get(f"/models/{model}").json()):
         assert said["proven_by"] == audit
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ({"kind": "recall", "target": 0.9}, "the model finds at least 0.9 of those that are complaint"),
+        (
+            {"kind": "ham_loss", "at_most": 0.001},
+            "the model takes at most 0.001 of those that are not complaint for complaint",
+        ),
+    ],
+)
+def test_what_is_to_be_proved_is_one_plain_sentence(objective: dict[str, Any], said: str) -> None:
+    pool = {"rows": 40, "called_positive": 7, "positive": "complaint"}
+    assert statement_of(objective, pool) == f"of the 40 unlabelled rows, {said}"
+    corrected = statement_of(objective, pool | {"with_feedback": 3})
+    assert corrected == f"of the 40 rows without label and feedback, {said}"
 
 
 def test_rows_are_given_as_the_model_sees_them(
