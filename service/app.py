@@ -49,7 +49,7 @@ from service.blobs.store import BlobStore
 from service.datasets.looking import LookingService
 from service.datasets.resumable import ResumableUploads
 from service.datasets.service import DatasetService
-from service.db.session import Database
+from service.db.session import STATEMENT_SECONDS, Database
 from service.encoders.configuration import encoder_config
 from service.feedback.service import FeedbackService
 from service.isolation import hide_secrets
@@ -102,7 +102,9 @@ def create_app(settings: Settings) -> FastAPI:
     if settings.database_url is None:
         raise ValueError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` starts a Postgres of its own and sets it")
     # For callers, and for what is done for nobody in particular.
-    database = Database(settings.database_url, application_name="prefsvm-api", one_project=True)
+    database = Database(
+        settings.database_url, application_name="prefsvm-api", one_project=True, statement_seconds=STATEMENT_SECONDS
+    )
     all_projects = settings.system_database_url or settings.database_url
     system = Database(all_projects, pool_size=4, application_name="prefsvm-api")
     blobs = BlobStore(settings.blob_location)

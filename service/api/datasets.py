@@ -24,7 +24,11 @@ Columns = Annotated[
 ]
 Fits = Annotated[
     str | None,
-    Query(max_length=100, description="Only those with the columns that this model needs: its id, or an alias."),
+    Query(
+        max_length=100,
+        description="Only those with the columns that this model needs: its id, or an alias. A page may then hold "
+        "fewer than `limit`, or none, and go on.",
+    ),
 ]
 _OPTIONS = [
     '{"delimiter": ";", "decimal": ",", "missing": ["NA", "?"], "encoding": "cp1252"}',

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, func, or_, select, text
+from sqlalchemy import ColumnElement, Row, Text, and_, bindparam, except_, func, or_, select, text, tuple_
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from service.datasets.errors import DatasetNotFound
 from service.db.repository import ResourceRepository
@@ -18,6 +19,11 @@ _SUMMARY = (
     func.jsonb_array_length(DatasetRow.columns).label("column_count"),
     DatasetRow.options.op("-")("columns").label("options"),
 )
+
+MOST_LOOKED_AT = 1000
+"""Data sets whose columns are compared with a model's for one page."""
+MOST_BYTES_LOOKED_AT = 2 << 20
+"""Of their columns, as Postgres stores them. It unpacks them to compare them: 0.4 s for a page of so many."""
 
 
 class DatasetRepository(ResourceRepository[DatasetRow]):
@@ -67,9 +73,30 @@ class DatasetRepository(ResourceRepository[DatasetRow]):
         statement = select(*_SUMMARY).where(self._mine(), *fits)
         return self._session.execute(page_of(statement, DatasetRow, cursor, limit)).all()
 
+    def last_looked_at(self, cursor: str | None) -> Row[Any] | None:
+        """Return where to stop to compare columns for a page; None if it may compare those of all data sets."""
+        size = func.pg_column_size(DatasetRow.columns).label("size")  # without unpacking them
+        statement = select(DatasetRow.id, DatasetRow.created_at, size).where(self._mine())
+        found = self._session.execute(page_of(statement, DatasetRow, cursor, MOST_LOOKED_AT)).all()
+        looked_at, last = 0, None
+        for row in found[:MOST_LOOKED_AT]:
+            looked_at += row.size
+            if last is not None and looked_at > MOST_BYTES_LOOKED_AT:
+                return last
+            last = row
+        return last if len(found) > MOST_LOOKED_AT else None
+
+
+def up_to(last: Row[Any]) -> ColumnElement[bool]:
+    """Return the condition of data sets as new as one, or newer."""
+    return tuple_(DatasetRow.created_at, DatasetRow.id) >= (last.created_at, last.id)
+
 
 def with_columns(names: Sequence[str] | None) -> ColumnElement[bool]:
     """Return the condition of tables that have these columns; None: of matrices."""
     if names is None:
         return DatasetRow.layout == "matrix"
-    return and_(DatasetRow.layout == "table", DatasetRow.columns.contains([{"name": name} for name in names]))
+    # `columns @> …` would look through all columns for each name: 26 s for a data set of 20,000 columns.
+    asked = select(func.unnest(bindparam(None, list(names), ARRAY(Text))))
+    there = select(func.jsonb_array_elements(DatasetRow.columns).op("->>")("name"))
+    return and_(DatasetRow.layout == "table", ~except_(asked, there.correlate(DatasetRow)).exists())

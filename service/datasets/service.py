@@ -28,7 +28,7 @@ from service.datasets.errors import (
     full_storage_told,
 )
 from service.datasets.readers import Readers
-from service.datasets.repository import DatasetRepository, with_columns
+from service.datasets.repository import DatasetRepository, up_to, with_columns
 from service.datasets.schemas import Dataset, DatasetSummary
 from service.db import idempotency
 from service.db.session import AWAY, Database
@@ -42,7 +42,7 @@ from service.ingest.run import IngestResult, ReadingChildKilledError, ingest
 from service.leaving import Gone, unless_gone
 from service.models.errors import ModelNotFound
 from service.models.repository import ModelRepository
-from service.paging import as_page
+from service.paging import Cursor, as_page
 from service.schemas import Page
 from service.settings import Settings
 
@@ -187,15 +187,24 @@ class DatasetService:
     def list(self, project_id: str, cursor: str | None, limit: int, fits: str | None = None) -> Page[DatasetSummary]:
         """Return a page of data sets, newest first; of those that a model can decide on, if one is named.
 
+        A page of those may hold fewer than `limit`, or none, and go on: it looks at so many columns and no more.
+
         Raises
         ------
         InvalidRequest
             If there is no such model.
         """
         with self._database.transaction() as session:
+            datasets = DatasetRepository(session, project_id)
+            last = None
             wanted = [] if fits is None else [_fitting(session, project_id, fits)]
-            rows = DatasetRepository(session, project_id).summaries(cursor, limit, *wanted)
-        return as_page(rows, limit, DatasetSummary.model_validate)
+            if wanted and (last := datasets.last_looked_at(cursor)) is not None:
+                wanted.append(up_to(last))
+            rows = datasets.summaries(cursor, limit, *wanted)
+        page = as_page(rows, limit, DatasetSummary.model_validate)
+        if page.next_cursor is None and last is not None:
+            return page.model_copy(update={"next_cursor": Cursor(last.created_at, last.id).encode()})
+        return page
 
     async def correct(self, project_id: str, dataset_id: str, kinds: dict[str, Kind]) -> Dataset:
         """Change what columns are taken for, by reading the upload once more.

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import psycopg
-from psycopg.errors import DiskFull, IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
+from psycopg.errors import DiskFull, IdleInTransactionSessionTimeout, QueryCanceled, ReadOnlySqlTransaction
 from psycopg.pq import Escaping, ExecStatus
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Engine, ExceptionContext
@@ -31,6 +31,8 @@ as to try again costs less than to give up."""
 ALSO_AWAY = (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
 """psycopg takes these for defects. The first ends a transaction that stood still; the second comes from a replica, or
 while the server's owner lets nobody write."""
+STATEMENT_SECONDS = 30.0
+"""What one statement for a caller of the API may take: the slowest that are needed take a second or two."""
 _project: ContextVar[str | None] = ContextVar("project", default=None)
 
 
@@ -43,6 +45,8 @@ def trouble_of(error: BaseException) -> str:
     """Say for a log what is wrong with the database."""
     if is_disk_full(error):
         return "the disk of the database is full"
+    if isinstance(error.orig if isinstance(error, DBAPIError) else error, QueryCanceled):
+        return "the database ended a statement that took too long"
     return f"the database does not answer ({type(error).__name__})"
 
 
@@ -79,6 +83,9 @@ class Database:
         lost in the middle of one, the rows that it locked are free again after that.
     one_project : bool, default=False
         Every transaction is for the project of `acting_for`, and to begin one outside of that is a defect.
+    statement_seconds : float, optional
+        The server ends a statement that takes longer, also after whoever asked is gone; by default it ends none. The
+        answer is `AWAY`: a server may also be slow for a moment.
     """
 
     def __init__(
@@ -89,6 +96,7 @@ class Database:
         application_name: str = "prefsvm",
         idle_transaction_seconds: float = 30.0,
         one_project: bool = False,
+        statement_seconds: float | None = None,
     ) -> None:
         self._one_project = one_project
         self._closed = False
@@ -112,12 +120,15 @@ class Database:
                 "tcp_user_timeout": 20_000,
             },
         )
-        milliseconds = max(1, int(idle_transaction_seconds * 1000))
+        limits = {"idle_in_transaction_session_timeout": idle_transaction_seconds}
+        if statement_seconds is not None:
+            limits["statement_timeout"] = statement_seconds
 
         # Not among the options of the connection: those of the address would be lost.
         @event.listens_for(self.engine, "connect")
-        def limit_idle_transactions(connection: Any, _: object) -> None:
-            connection.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
+        def limit_times(connection: Any, _: object) -> None:
+            for name, seconds in limits.items():
+                connection.execute(f"SET {name} = {max(1, int(seconds * 1000))}")
             connection.commit()
 
         @event.listens_for(self.engine, "checkin")

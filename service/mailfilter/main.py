@@ -15,7 +15,7 @@ from functools import partial
 from service.access.authenticator import Authenticator
 from service.access.caller import Caller
 from service.access.keys import ApiKey
-from service.db.session import Database
+from service.db.session import STATEMENT_SECONDS, Database
 from service.feedback.mails import MailFeedback
 from service.isolation import hide_secrets
 from service.mailfilter.addresses import Address, check_mail_settings
@@ -85,7 +85,9 @@ async def serve(settings: Settings, addresses: list[Address], key: ApiKey | None
     """Serve until told to stop; raises `OSError` if it cannot listen."""
     if settings.database_url is None:
         raise ConfigurationError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` sets it")
-    database = Database(settings.database_url, application_name="prefsvm-mail", one_project=True)
+    database = Database(
+        settings.database_url, application_name="prefsvm-mail", one_project=True, statement_seconds=STATEMENT_SECONDS
+    )
     system = Database(
         settings.system_database_url or settings.database_url, pool_size=2, application_name="prefsvm-mail"
     )

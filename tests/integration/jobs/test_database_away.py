@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 
 import pytest
+from api_support import api_client
 from sqlalchemy import text, update
 from worker_bench import JobTable
 
-from service.db.session import AWAY, Database
+from service.db.session import AWAY, Database, trouble_of
 from service.db.tables import JobRow
 from service.jobs.claims import JobClaims
 from service.jobs.dispatching import JobDispatching
+from service.settings import Settings
 
 
 def test_rows_of_a_frozen_process_are_free_again(database: Database, database_url: str) -> None:
@@ -37,6 +39,29 @@ def test_rows_of_a_frozen_process_are_free_again(database: Database, database_ur
 def test_the_limit_is_there_by_default(database: Database) -> None:
     with database.transaction() as session:
         assert session.scalar(text("SHOW idle_in_transaction_session_timeout")) == "30s"
+
+
+def test_a_statement_that_takes_too_long_is_ended(database_url: str) -> None:
+    """Backends went on for minutes after their callers had gone, until there was no connection left."""
+    impatient = Database(database_url, statement_seconds=0.2)
+    with pytest.raises(AWAY) as raised, impatient.transaction() as session:
+        session.execute(text("SELECT pg_sleep(20)"))
+    assert trouble_of(raised.value) == "the database ended a statement that took too long"
+    with impatient.transaction() as session:
+        assert session.scalar(text("SELECT 1")) == 1
+    impatient.close()
+
+
+def test_statements_for_callers_of_the_api_have_a_limit(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that somebody holds is one way to be slow."""
+    monkeypatch.setattr("service.app.STATEMENT_SECONDS", 0.3)
+    with api_client(settings) as client, database.transaction() as session:
+        session.execute(text("LOCK TABLE datasets IN ACCESS EXCLUSIVE MODE"))
+        answer = client.get("/datasets", timeout=10)
+    assert answer.status_code == 503
+    assert "try again" in answer.json()["detail"]
 
 
 def test_a_replica_counts_as_away(database: Database) -> None:
