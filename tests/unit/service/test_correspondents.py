@@ -1,4 +1,4 @@
-"""The script of `integrations/imap`: to whom it gives the password of a mailbox."""
+"""The script of `integrations/imap`: to whom it gives the password of a mailbox, and whose mails it has learned."""
 
 from __future__ import annotations
 
@@ -165,3 +165,123 @@ def test_elsewhere_it_is_encrypted_from_the_start_unless_a_port_says_otherwise(s
     assert script.place("imap.example.org") == ("imap.example.org", 993)
     assert script.place("imap.example.org:143") == ("imap.example.org", 143)
     assert script.place("127.0.0.1") == ("127.0.0.1", 143)
+
+
+BERT = "From: Bert <bert@example.com>"
+PASSED = "Authentication-Results: mx.example.org; dmarc=pass (p=NONE) header.from=example.com"
+FORGED = (
+    "Authentication-Results: mx.example.org; spf=pass smtp.mailfrom=a@evil.example; dmarc=fail header.from=example.com"
+)
+SIGNED = 'Authentication-Results: mx.example.org 1; spf=none; dkim=pass reason="good; x" header.d='
+
+
+class Mailbox:
+    """What the script asks of a mailbox, with one mail in Sent and one in the inbox."""
+
+    def __init__(self, header: str, flags: str = "") -> None:
+        self.mails = {
+            "Sent": ("From: Anna <a.b@example.org>\nTo: bert@example.com, a.b@example.org, anna\n", ""),
+            "INBOX": (header, flags),
+        }
+        self.selected = ""
+
+    def __enter__(self) -> Mailbox:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def login(self, user: str, password: str) -> None: ...
+
+    def select(self, folder: str, *, readonly: bool) -> tuple[str, list[bytes]]:
+        assert readonly
+        self.selected = folder.strip('"')
+        return "OK" if self.selected in self.mails else "NO", []
+
+    def search(self, *_: object) -> tuple[str, list[bytes]]:
+        return "OK", [b"1"]
+
+    def fetch(self, _: bytes, parts: str) -> tuple[str, list[tuple[bytes, bytes] | bytes]]:
+        header, flags = self.mails[self.selected]
+        names = parts.lower().partition("header.fields (")[2].partition(")")[0].split()
+        kept, is_kept = "", False
+        for line in header.splitlines(keepends=True):
+            is_kept = is_kept if line[0] in " \t" else line.partition(":")[0].lower() in names
+            kept += line if is_kept else ""
+        return "OK", [(f"1 (FLAGS ({flags})".encode(), kept.encode()), b")"]
+
+
+def is_learned(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *header: str, flags: str = "") -> bool:
+    learned: list[bytes] = []
+    monkeypatch.setattr(script, "opened", lambda *_: Mailbox("\n".join(header) + "\n", flags), raising=False)
+    monkeypatch.setattr(script, "learn", lambda _, number, *__: learned.append(number) or 1)
+    script.main("anna@example.org", "localhost:1")
+    return bool(learned)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        [BERT],
+        ["From: BERT@example.com"],
+        ["From: =?utf-8?q?B=C3=A9rt?= <bert@example.com>"],
+        [BERT, PASSED],
+        [BERT, PASSED, FORGED.replace("mx.example.org", "elsewhere.example")],
+        [BERT, SIGNED + "example.com"],
+        [BERT, SIGNED + "mail.example.com"],
+        [BERT, SIGNED + "example.com; dmarc=none"],
+        [BERT.replace("bert@", "Bert@"), SIGNED.replace("; ", ";\n\t") + "EXAMPLE.com"],
+        [BERT, "Authentication-Results: mx; dkim=fail header.d=example.com; spf=pass smtp.mailfrom=bert@example.com"],
+        [
+            BERT,
+            "Authentication-Results: mx; spf=none",
+            "Authentication-Results: mx; dkim = pass header.d = example.com",
+        ],
+    ],
+)
+def test_mails_of_correspondents_are_learned(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, header: list[str]
+) -> None:
+    assert is_learned(script, monkeypatch, *header)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ["From: bert@example.com, win@evil.example"],
+        [BERT, "From: win@evil.example"],
+        [BERT, BERT],
+        ["From: bert@example.com <win@evil.example>"],
+        ["From: bert@example.com (<win@evil.example>)"],
+        ["From: <bert@example.com> win"],
+        ["From: anna@example.org"],  # who logs in
+        ["From: anna"],
+        ["From: a.b@example.org"],  # who has written what is in Sent, to herself too
+        ["Subject: none"],
+        [BERT, FORGED],
+        [BERT, PASSED, FORGED],
+        [BERT, "Authentication-Results: mx.example.org; none"],
+        [BERT, "Authentication-Results: mx.example.org"],
+        [BERT, "Authentication-Results:"],
+        [BERT, "Authentication-Results: mx; dmarc=temperror"],
+        [BERT, "Authentication-Results: mx; dmarc=none"],
+        [BERT, "Authentication-Results: mx; dmarc=pass@evil.example"],
+        [BERT, "Authentication-Results: mx; spf=none", "Authentication-Results: evil.example; dmarc=pass"],
+        [BERT, "Authentication-Results: mx; spf=fail (of \\) a; dmarc=pass )"],
+        [BERT, "Authentication-Results: mx; spf=fail (a (b; dmarc=pass ) c)"],
+        [BERT, 'Authentication-Results: mx; spf=fail smtp.mailfrom="a; dmarc=pass "@evil.example'],
+        [BERT, 'Authentication-Results: mx; spf=fail smtp.mailfrom="a; dmarc=pass '],
+        [BERT, SIGNED + "evil.example"],
+        [BERT, SIGNED + "com"],
+        [BERT, SIGNED + "notexample.com"],
+        [BERT, "Authentication-Results: mx; spf=pass smtp.mailfrom=example.com@evil.example"],
+        [BERT, "Authentication-Results: mx; spf=pass smtp.helo=example.com"],
+    ],
+)
+def test_mails_that_others_may_have_sent_are_not(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, header: list[str]
+) -> None:
+    assert not is_learned(script, monkeypatch, *header)
+
+
+def test_what_was_answered_is_learned_whoever_sent_it(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_learned(script, monkeypatch, "From: new@example.net", FORGED, flags="\\Answered")
