@@ -79,7 +79,7 @@ def asked_about(said: Any) -> str | None:
         if isinstance(content, list):
             texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
             content = "\n".join(text for text in texts if isinstance(text, str))
-        return content if isinstance(content, str) else None
+        return content if isinstance(content, str) and content.strip() else None
     return None
 
 

@@ -56,11 +56,11 @@ class CountedFilter:
         user : str or None
             Whose mail it is, where it is one user's.
         raw : bytes or None
-            The mail in what came; None if there is none.
+            The mail in what came; None or nothing if there is none.
         """
         began = time.perf_counter()
         missing: Reason = "too_large" if mail.is_too_large else "busy" if mail.is_crowded_out else "no_mail"
-        if not mail.is_whole or raw is None:
+        if not mail.is_whole or not raw or raw.isspace():
             verdict = Verdict("unknown", reason=missing)
         elif len(raw) > MAX_MESSAGE_BYTES:
             verdict = Verdict("unknown", reason="too_large")

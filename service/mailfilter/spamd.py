@@ -94,7 +94,7 @@ class Spamd:
         raw = mail.raw()
         verdict, _ = await self._mails.check(DOOR, mail, request.user, raw)
         if verdict.kind == "unknown":
-            if self._tempfail:
+            if self._tempfail and verdict.reason != "no_mail":
                 return _refusal(TEMPFAIL, f"nothing can be said of this mail ({verdict.reason})")
             if not mail.is_whole and request.command in ("PROCESS", "HEADERS"):
                 # Nobody has the mail any more but who sent it, and passes it on.

@@ -100,7 +100,10 @@ def test_where_nothing_is_known_and_what_is_no_question(door: Door, settings: Se
             {},
             {"messages": []},
             {"messages": [{"role": "assistant", "content": SPAM}]},
-            {"messages": [{"role": "user", "content": 5}]},
+            *(
+                {"messages": [{"role": "user", "content": content}]}
+                for content in (5, "", " \n", [], [{"type": "image_url"}], [{"type": "text", "text": 5}])
+            ),
             {"messages": "x"},
         ):
             answer = http.post("/v1/chat/completions", json=wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import re
 import socket
@@ -132,6 +133,20 @@ def test_an_encoder_that_is_away_is_no_defect(
         door.predictions.predict_mail = fails  # type: ignore[method-assign]
         passes_unmarked(door, reason)
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("tempfail", [False, True])
+def test_what_is_empty_is_no_mail_and_no_spam(settings: Settings, api: httpx.Client, *, tempfail: bool) -> None:
+    with mail_door(settings, mail_tempfail=tempfail) as door, door.http() as http:
+        for empty in (b"", b"\r\n\r\n"):
+            told = http.post("/checkv2", content=empty).json()
+            assert (told["verdict"], told["reason"], told["action"]) == ("unknown", "no_mail", "no action")
+            assert parsed(door.ask("CHECK", empty))[1] == UNKNOWN
+            raw = base64.b64encode(empty).decode()
+            assert http.post("/mta-hooks", json={"stage": "data", "rawMessage": raw}).status_code == 204
+        shipped = {"context": {"stage": "data"}, "message": {"headers": [], "contents": ""}}
+        assert http.post("/mta-hooks", json=shipped).json() == {"action": "accept", "modifications": []}
+        assert 'prefsvm_mails_unknown_total{reason="no_mail"} 7.0' in http.get("/metrics").text
 
 
 def test_tempfail_if_so_asked(settings: Settings, api: httpx.Client) -> None:

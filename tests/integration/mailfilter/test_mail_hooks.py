@@ -247,7 +247,7 @@ def test_an_answer_always_that_lets_the_mail_pass(settings: Settings, door: Door
 def test_the_same_score_as_at_other_doors(door: Door) -> None:
     with door.http() as http:
         for name, mail in MAILS.items():
-            if mail.status != 200:
+            if mail.status != 200 or not mail.raw:
                 continue
             score = http.post("/checkv2", content=mail.raw).json()["score"]
             answer = http.post("/mta-hooks", json=asked(mail.raw))

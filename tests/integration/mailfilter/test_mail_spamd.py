@@ -151,7 +151,7 @@ def test_each_door_has_the_same_score(door: Door, api: httpx.Client) -> None:
     """And rspamd's is in the same range of points, where the threshold has five."""
     with door.http() as http:
         for name, mail in MAILS.items():
-            if mail.status != 200:
+            if mail.status != 200 or not mail.raw:  # nothing is no mail, and the doors of mail say so
                 continue
             asked = api.post(
                 "/predict",
