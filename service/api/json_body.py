@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import email.message
 import json
-import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -18,16 +17,13 @@ from starlette.types import Message
 from service.api.headers import header
 from service.api.problem import BodyStalled, ContentTooLarge, InvalidJson, UnsupportedMediaType
 from service.json_names import has_repeated_names
+from service.json_sizes import MOST_SMALL_BYTES, is_mostly_brackets
 from service.leaving import Gone
 from service.predictions.budget import HeldMemory
 
 STALLED_SECONDS = 30.0
 """So long the next part of a body may take to come, as in deploy/nginx.conf: a client that is cut off says no word, and
 would hold the memory for its body until the process ends."""
-MOST_SMALL_BYTES = 1 << 16
-"""A body of so few comes in one part with its head, nearly always: it is not worth a timer, nor is what it may hold."""
-
-_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 class JsonRoute(APIRoute):
@@ -137,6 +133,7 @@ async def read_limited(request: Request, limit: int, received: Callable[[int], N
     parts = bytearray()
     more = True
     while more:
+        # So few bytes come in one part with their head, nearly always, and are not worth a timer.
         is_small = not parts and declared <= MOST_SMALL_BYTES
         message = await (request.receive() if is_small else _next_part(request))
         if message["type"] == "http.disconnect":
@@ -166,20 +163,6 @@ def _too_large(limit: int) -> str:
     return f"a body of this call may have at most {limit} bytes"
 
 
-def _is_mostly_brackets(raw: bytes) -> bool:
-    """Tell whether a body is mostly nested brackets: more than one in three bytes opens a list or an object.
-
-    As many as a small body may hold are not held against it. A list in a list takes two bytes of JSON and some 80 of
-    memory, against which nothing else comes up.
-    """
-
-    def has_too_many(text: bytes) -> bool:
-        return 3 * (text.count(b"[") + text.count(b"{")) > len(text) + MOST_SMALL_BYTES
-
-    # The texts of a body take longer to leave out than all else here; nearly all bodies have few brackets with them.
-    return has_too_many(raw) and has_too_many(_TEXTS.sub(b"", raw))
-
-
 def parse_json(raw: bytes, field: str = "body") -> Any:
     """Parse JSON that must be usable everywhere; `field` is where it came from, for the error.
 
@@ -188,7 +171,7 @@ def parse_json(raw: bytes, field: str = "body") -> Any:
     InvalidJson
         With the place, not the text, of what is wrong.
     """
-    if len(raw) > MOST_SMALL_BYTES and _is_mostly_brackets(raw):
+    if len(raw) > MOST_SMALL_BYTES and is_mostly_brackets(raw):
         raise InvalidJson.of(field, "too many lists or objects within others")
     try:
         value = orjson.loads(raw)

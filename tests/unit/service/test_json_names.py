@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import orjson
 import pytest
@@ -51,3 +52,12 @@ values = st.recursive(
 def test_other_json_is_taken(value: object, indent: int | None, ascii: bool) -> None:
     raw = json.dumps(value, indent=indent, ensure_ascii=ascii).encode()
     assert parse_json(raw) == value
+
+
+def test_brackets_and_a_text_without_an_end_take_no_time() -> None:
+    """Each quote in it was once tried as the beginning of a text."""
+    raw = b"[" * 80_000 + b'"' + b'\\"' * 40_000
+    began = time.perf_counter()
+    with pytest.raises(InvalidJson):
+        parse_json(raw)
+    assert time.perf_counter() - began < 5
