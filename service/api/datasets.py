@@ -11,7 +11,7 @@ from service.api.json_body import JsonRoute, until_gone
 from service.api.parameters import CursorText, IdempotencyKey, Limit, problems
 from service.api.uploads import open_upload
 from service.datasets.looking import LookingService
-from service.datasets.schemas import Correction, Dataset, DatasetRows, DatasetSummary, Histograms
+from service.datasets.schemas import MOST_TOLD, Correction, Dataset, DatasetRows, DatasetSummary, Histograms
 from service.datasets.service import DatasetService
 from service.ingest.options import FORMATS, described_options
 from service.schemas import Page
@@ -20,7 +20,20 @@ FirstRow = Annotated[int, Query(ge=0, lt=2**63, description="Number of the first
 MostCharacters = Annotated[int, Query(ge=1, le=100_000, description="Of a text; the rest is cut off.")]
 Columns = Annotated[
     list[Annotated[str, Query(max_length=256)]],
-    Query(alias="column", max_length=1000, description="Columns of a table; may be given several times. Default: all."),
+    Query(
+        alias="column",
+        max_length=MOST_TOLD,
+        description=f"Columns of a table; may be given several times. Default: the first {MOST_TOLD:,}.",
+    ),
+]
+FirstColumn = Annotated[
+    int,
+    Query(
+        alias="columns_from",
+        ge=0,
+        le=1_000_000_000,
+        description=f"Number of the first column to tell of, from 0; at most {MOST_TOLD:,} are told.",
+    ),
 ]
 Fits = Annotated[
     str | None,
@@ -100,9 +113,9 @@ def datasets_router(datasets: DatasetService, looking: LookingService) -> APIRou
         return datasets.list(caller.project_id, cursor, limit, fits)
 
     @router.get("/{dataset_id}", operation_id="getDataset", responses=problems(404))
-    def get(caller: Reader, dataset_id: str) -> Dataset:
+    def get(caller: Reader, dataset_id: str, first_column: FirstColumn = 0) -> Dataset:
         """Show a data set with what is known of its columns."""
-        return datasets.get(caller.project_id, dataset_id)
+        return datasets.get(caller.project_id, dataset_id, first_column)
 
     @router.get("/{dataset_id}/rows", operation_id="getDatasetRows", responses=problems(404))
     def rows(

@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
@@ -182,6 +182,13 @@ def _option_of(name: str) -> str | None:
     if option not in RUNNING.options:
         return None
     return f"{option} {'.'.join(rest)}" if rest and option in ("--kind", "--param", "--text") else option
+
+
+def columns_left_out(dataset: Mapping[str, Any]) -> Iterator[str]:
+    """Say of how many columns an answer about a data set does not tell."""
+    told, count = len(dataset["columns"]), dataset.get("column_count", 0)
+    if told < count:
+        yield f"{told:,} of {count:,} columns are shown (`datasets show --columns-from`)"
 
 
 def print_notes(notes: Iterable[str], to: IO[str] | None = None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.administration import keys_app, projects_app, webhooks_app
-from service.cli.advice import RUNNING, in_flags, print_notes
+from service.cli.advice import RUNNING, columns_left_out, in_flags, print_notes
 from service.cli.audits import audit, audits_app
 from service.cli.encoders import encoder_app
 from service.cli.groups import Commands, Listing, NamedByOut, WithShow
@@ -171,7 +171,7 @@ def upload(
     print(dataset["id"])
     rows = [(c["name"], c["kind"], c["missing"], _distinct(c)) for c in dataset["columns"]]
     print_table(f"{dataset['rows']:,} rows", ("column", "kind", "missing", "distinct"), rows)
-    print_notes(dataset["warnings"], sys.stdout)
+    print_notes([*columns_left_out(dataset), *dataset["warnings"]], sys.stdout)
 
 
 def _distinct(column: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from service.cli.advice import RUNNING, print_notes
+from service.cli.advice import RUNNING, columns_left_out, print_notes
 from service.cli.improving import alias_shadow
 from service.cli.models import print_measures
 from service.cli.names import full_id, model_path, path_of
@@ -74,10 +74,17 @@ def datasets_list(
 
 
 @datasets_app.command("show")
-def datasets_show(dataset: DatasetId, url: Url = DEFAULT_URL) -> None:
+def datasets_show(
+    dataset: DatasetId,
+    columns_from: Annotated[
+        int | None, typer.Option(min=0, help="Number of the first column to show, from 0; at most 1,000 are.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
     """Show what each column of a data set is, and what was noticed."""
     with open_client(url) as client:
-        found = client.get(path_of(client, "/datasets", dataset))
+        path = path_of(client, "/datasets", dataset)
+        found = client.get(path if columns_from is None else f"{path}?columns_from={columns_from}")
     RUNNING.dataset = found["id"]
     _print_dataset(found)
 
@@ -87,7 +94,9 @@ def datasets_rows(
     dataset: DatasetId,
     first: Annotated[int, typer.Option(min=0, help="Number of the first row, from 0.")] = 0,
     rows: Annotated[int, typer.Option(min=1, max=100, help="Rows, at most.")] = 10,
-    column: Annotated[list[str] | None, typer.Option(help="Column to show; may be repeated. Default: all.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Column to show; may be repeated. Default: the first 1,000.")
+    ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Show rows of a data set as they were read, a value a line; texts are cut."""
@@ -145,7 +154,7 @@ def _print_dataset(dataset: dict[str, Any]) -> None:
     rows = [(c["name"], c["kind"], c["missing"], _shown(c.get("distinct")), *_bounds(c)) for c in dataset["columns"]]
     title = f"{dataset['id']}  {dataset['name']}  {dataset['rows']} rows"
     print_table(title, ("column", "kind", "missing", "distinct", "min", "max"), rows)
-    print_notes(dataset["warnings"], sys.stdout)
+    print_notes([*columns_left_out(dataset), *dataset["warnings"]], sys.stdout)
 
 
 def _bounds(column: dict[str, Any]) -> tuple[object, object]:

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from service.blobs.store import BlobNotFoundError, BlobStore
-from service.datasets.errors import DamagedDataset
+from service.datasets.errors import DamagedDataset, DatasetNotFound
 from service.datasets.repository import DatasetRepository
-from service.datasets.schemas import DatasetRows, Histogram, Histograms
+from service.datasets.schemas import MOST_TOLD, DatasetRows, Histogram, Histograms
 from service.db.session import Database
-from service.db.tables import DatasetRow
 from service.errors import InvalidRequest
 from service.ingest.errors import is_of_the_disk
 from service.shown_vectors import first_numbers
 
 if TYPE_CHECKING:
+    from sqlalchemy import Row
+
     from solver.features import Table
 
 MOST_BYTES = 16 << 20
@@ -51,7 +52,7 @@ class LookingService:
         characters : int
             Of a text, at most.
         columns : sequence of str
-            Of a table; all where none is named.
+            Of a table; the first `MOST_TOLD` where none is named.
 
         Raises
         ------
@@ -59,10 +60,9 @@ class LookingService:
         InvalidRequest
             If it has no such column.
         """
-        dataset = self._dataset(project_id, dataset_id)
-        known = [column["name"] for column in dataset.columns]
-        unknown = None if dataset.layout == "matrix" else next((name for name in columns if name not in known), None)
-        if unknown is not None:
+        dataset, told = self._dataset(project_id, dataset_id, columns)
+        known = [column["name"] for column in told]
+        if dataset.layout == "table" and not set(columns) <= set(known):
             raise InvalidRequest.of("query.column", "the data set has no such column")
         count = max(0, min(limit, dataset.rows - first))
         rows = self._read(dataset, first, count, columns or known) if count else []
@@ -76,26 +76,33 @@ class LookingService:
         ------
         DatasetNotFound, DamagedDataset
         """
-        dataset = self._dataset(project_id, dataset_id)
+        dataset, told = self._dataset(project_id, dataset_id, columns)
         wanted = [
             column
-            for column in dataset.columns
+            for column in told
             if column.get("min") is not None
             and column.get("max") is not None
             and column["min"] < column["max"]
             and dataset.layout == "table"
-            and (not columns or column["name"] in columns)
         ]
         count = min(dataset.rows, SAMPLE_ROWS)
         return Histograms(
             dataset=dataset.id, rows=count, columns=list(self._spread(dataset, wanted, count)) if wanted else []
         )
 
-    def _dataset(self, project_id: str, dataset_id: str) -> DatasetRow:
+    def _dataset(
+        self, project_id: str, dataset_id: str, columns: Sequence[str]
+    ) -> tuple[Row[Any], Sequence[dict[str, Any]]]:
+        """Return a data set, and what is known of the columns that are wanted."""
         with self._database.transaction() as session:
-            return DatasetRepository(session, project_id).require(dataset_id)
+            datasets = DatasetRepository(session, project_id)
+            dataset = datasets.profile(dataset_id, 0, 1 if columns else MOST_TOLD)
+            if dataset is None:
+                raise DatasetNotFound
+            are_named = columns and dataset.layout == "table"
+            return dataset, datasets.columns_named(dataset_id, columns) if are_named else dataset.columns
 
-    def _read(self, dataset: DatasetRow, first: int, count: int, columns: Sequence[str]) -> list[dict[str, Any]]:
+    def _read(self, dataset: Row[Any], first: int, count: int, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Read rows, half as many as long as they are too large."""
         from service.ingest.columnar import Layout, TooManyBytesError, rows_at
         from solver.features import MatrixData, matrix_rows
@@ -114,7 +121,7 @@ class LookingService:
         kept = [(name, found.columns[name].values.tolist()) for name in columns if name in found.columns]
         return [{name: _value(values[row]) for name, values in kept} for row in range(count)]
 
-    def _spread(self, dataset: DatasetRow, columns: Sequence[dict[str, Any]], count: int) -> Iterator[Histogram]:
+    def _spread(self, dataset: Row[Any], columns: Sequence[dict[str, Any]], count: int) -> Iterator[Histogram]:
         import numpy as np
 
         from service.ingest.columnar import read_blocks
@@ -131,7 +138,7 @@ class LookingService:
                 )
 
     @contextmanager
-    def _file_of(self, dataset: DatasetRow) -> Iterator[Path]:
+    def _file_of(self, dataset: Row[Any]) -> Iterator[Path]:
         # Loaded where they are used: a tenth of a second and 30 MB.
         import pyarrow as pa
         from safetensors import SafetensorError

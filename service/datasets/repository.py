@@ -5,18 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Text, and_, bindparam, except_, func, or_, select, text, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    Text,
+    and_,
+    any_,
+    bindparam,
+    cast,
+    except_,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    tuple_,
+    type_coerce,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, JSONPATH
 
 from service.datasets.errors import DatasetNotFound
 from service.db.repository import ResourceRepository
 from service.db.tables import AuditRow, DatasetRow, JobRow, ModelRow
 from service.paging import page_of
 
+_COLUMN_COUNT = func.jsonb_array_length(DatasetRow.columns).label("column_count")
+_ALL_BUT_COLUMNS = [column for column in DatasetRow.__table__.columns if column.name != "columns"]
+_EACH = (
+    func.jsonb_array_elements(DatasetRow.columns)
+    .table_valued("told", with_ordinality="place", joins_implicitly=True)
+    .render_derived()
+)
+_TOLD = type_coerce(_EACH.c.told, JSONB)
+_VALUE_COUNT = func.jsonb_array_length(
+    func.jsonb_path_query_array(_TOLD["values"], cast("$.keyvalue()", JSONPATH), cast({}, JSONB), True)
+)
 _SUMMARY = (
     *(DatasetRow.id, DatasetRow.name, DatasetRow.format, DatasetRow.layout),
     *(DatasetRow.bytes, DatasetRow.sha256, DatasetRow.rows, DatasetRow.created_at),
-    func.jsonb_array_length(DatasetRow.columns).label("column_count"),
+    _COLUMN_COUNT,
     DatasetRow.options.op("-")("columns").label("options"),
 )
 
@@ -33,10 +61,51 @@ class DatasetRepository(ResourceRepository[DatasetRow]):
     prefix = "ds"
     not_found = DatasetNotFound
 
+    def insert(self, row: DatasetRow) -> None:
+        """Insert a row without reading back what is known of its columns."""
+        self._session.add(row)
+        self._session.flush()
+
+    def profile(self, dataset_id: str, first: int, count: int) -> Row[Any] | None:
+        """Return a data set with some of its columns, and how many it has as ``column_count``; None if there is none.
+
+        What is known of fifty thousand columns takes hundreds of megabytes here, so it stays in the database.
+        """
+        if not self._may_be(dataset_id):
+            return None
+        window = cast(f"$[{first} to {first + count - 1}]", JSONPATH)
+        columns = func.jsonb_path_query_array(DatasetRow.columns, window, type_=JSONB).label("columns")
+        statement: Select[Any] = select(*_ALL_BUT_COLUMNS, columns, _COLUMN_COUNT)
+        found: Row[Any] | None = self._session.execute(statement.where(self._mine(dataset_id))).one_or_none()
+        return found
+
+    def column_names(self, dataset_id: str) -> Sequence[str]:
+        """Return the names of all columns of a data set."""
+        return self._session.scalars(self._of_each(dataset_id, _TOLD["name"].astext)).all()
+
+    def columns_named(self, dataset_id: str, names: Sequence[str]) -> Sequence[dict[str, Any]]:
+        """Return what is known of the columns of these names, in the order of the file."""
+        wanted = _TOLD["name"].astext == any_(literal(list(names), ARRAY(Text)))
+        statement = self._of_each(dataset_id, _TOLD).where(wanted)
+        return self._session.scalars(statement.order_by(_EACH.c.place)).all()
+
+    def likely_targets(self, dataset_id: str, most: int) -> Sequence[dict[str, Any]]:
+        """Return some of the columns that may hold labels, those that look most like it first."""
+        unlike = (
+            _TOLD["kind"].astext.in_(("text", "date", "vector")),
+            func.coalesce(_VALUE_COUNT, 0) != 2,
+            _TOLD["missing"].astext == "0",
+        )
+        statement = self._of_each(dataset_id, _TOLD).order_by(*unlike, _EACH.c.place)
+        return self._session.scalars(statement.limit(most)).all()
+
+    def _of_each(self, dataset_id: str, told: ColumnElement[Any]) -> Select[Any]:
+        return select(told).select_from(DatasetRow, _EACH).where(self._mine(dataset_id))
+
     def is_there_for_good(self, dataset_id: str) -> bool:
         """Tell whether a data set is there, after any transaction has ended that might be about to commit it."""
         self._session.execute(text("LOCK TABLE datasets IN SHARE MODE"))
-        return self.get(dataset_id) is not None
+        return self.profile(dataset_id, 0, 1) is not None
 
     def lock_for_use(self, dataset_id: str) -> DatasetRow | None:
         """Return a data set that nobody can delete before this transaction ends."""

@@ -13,6 +13,9 @@ from service.schemas import Answer, Body
 
 ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
+MOST_TOLD = 1_000
+"""Columns of which one answer tells, so that what it costs is bounded: there may be a hundred thousand."""
+
 EXAMPLE_DATASET: JsonDict = {
     "id": "ds_0192f0c1d5a67b3e8f0a1b2c3d4e5f60",
     "name": "mails.csv",
@@ -25,6 +28,7 @@ EXAMPLE_DATASET: JsonDict = {
         {"name": "length", "kind": "number", "missing": 0, "distinct": 412, "min": 3, "max": 9100, "constant": False},
         {"name": "label", "kind": "category", "missing": 900, "distinct": 2, "values": {"spam": 60, "ham": 40}},
     ],
+    "column_count": 2,
     "duplicate_rows": 3,
     "dropped_rows": 0,
     "left_out": {},
@@ -118,7 +122,11 @@ class Dataset(DatasetBase):
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_DATASET]})
 
-    columns: list[Column]
+    columns: list[Column] = Field(
+        description=f"In the order of the file, at most {MOST_TOLD:,}: the first, or those from `columns_from` of GET "
+        "/datasets/{dataset_id} on. `column_count` says how many there are."
+    )
+    column_count: int = Field(description="Columns, told in `columns` or not.")
     duplicate_rows: int | None = Field(
         default=None,
         description="Rows that are equal to an earlier one; null for sparse matrices and beyond ten million rows.",
@@ -155,7 +163,8 @@ class DatasetRows(Answer):
     first: int = Field(description="Number of the first of `items`, from 0.")
     items: list[dict[str, float | str | list[float] | None]] = Field(
         description="Values by column, null where one is missing; of a matrix those that are not 0, by the number of "
-        "their column. A text that was cut ends with `…`. Fewer than asked for where rows are large."
+        "their column. A text that was cut ends with `…`. Fewer than asked for where rows are large. Of a table, the "
+        f"first {MOST_TOLD:,} columns, unless `column` names others."
     )
 
 
@@ -187,7 +196,7 @@ class Histograms(Answer):
     rows: int = Field(description="First rows that were counted.")
     columns: list[Histogram] = Field(
         description="Of columns of numbers that are not all the same; of other columns `values` of GET "
-        "/datasets/{dataset_id} tells as much."
+        f"/datasets/{{dataset_id}} tells as much. Of the first {MOST_TOLD:,} columns, unless `column` names others."
     )
 
 

@@ -6,13 +6,13 @@ import asyncio
 import hashlib
 import logging
 import unicodedata
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, Row
 from sqlalchemy.orm import Session
 
 from service.access.repository import QuotaRepository
@@ -21,6 +21,7 @@ from service.blobs.streams import BlobStreams
 from service.datasets.errors import (
     DamagedDataset,
     DatasetInUse,
+    DatasetNotFound,
     DatasetUsed,
     ReaderLost,
     UnreadableDataset,
@@ -29,7 +30,7 @@ from service.datasets.errors import (
 )
 from service.datasets.readers import Readers
 from service.datasets.repository import DatasetRepository, up_to, with_columns
-from service.datasets.schemas import Dataset, DatasetSummary
+from service.datasets.schemas import MOST_TOLD, Column, Dataset, DatasetSummary
 from service.db import idempotency
 from service.db.session import AWAY, Database
 from service.db.tables import DatasetRow
@@ -179,10 +180,27 @@ class DatasetService:
             if not handed_over:
                 await asyncio.shield(self._streams.run(self._blobs.discard, upload_key, columnar_key))
 
-    def get(self, project_id: str, dataset_id: str) -> Dataset:
-        """Return a data set; raises `DatasetNotFound`."""
+    def get(self, project_id: str, dataset_id: str, first_column: int = 0, most: int = MOST_TOLD) -> Dataset:
+        """Return a data set with so many of its columns, from one on; raises `DatasetNotFound`."""
         with self._database.transaction() as session:
-            return _dataset(DatasetRepository(session, project_id).require(dataset_id))
+            return _dataset(_told(DatasetRepository(session, project_id), dataset_id, first_column, most))
+
+    def column_names(self, project_id: str, dataset_id: str) -> Sequence[str]:
+        """Return the names of all columns."""
+        with self._database.transaction() as session:
+            return DatasetRepository(session, project_id).column_names(dataset_id)
+
+    def columns_named(self, project_id: str, dataset_id: str, names: Sequence[str]) -> Sequence[Column]:
+        """Return the columns of these names, in the order of the file, without those that are not there."""
+        with self._database.transaction() as session:
+            found = DatasetRepository(session, project_id).columns_named(dataset_id, names)
+        return [Column(**column) for column in found]
+
+    def likely_targets(self, project_id: str, dataset_id: str, most: int) -> Sequence[Column]:
+        """Return some columns that may hold labels, those that look most like it first."""
+        with self._database.transaction() as session:
+            found = DatasetRepository(session, project_id).likely_targets(dataset_id, most)
+        return [Column(**column) for column in found]
 
     def list(self, project_id: str, cursor: str | None, limit: int, fits: str | None = None) -> Page[DatasetSummary]:
         """Return a page of data sets, newest first; of those that a model can decide on, if one is named.
@@ -262,7 +280,8 @@ class DatasetService:
                 raise DatasetUsed("the data set was used or changed meanwhile; look at it again")
             for name, value in changes.items():
                 setattr(row, name, value)
-            changed = _dataset(row)
+            session.flush()
+            changed = _dataset(_told(datasets, row.id))
         self._blobs.discard(read.columnar_key)
         return changed
 
@@ -356,7 +375,7 @@ class DatasetService:
         """Return the data set that this key made before, so that its copy need not be read."""
         with self._database.transaction() as session:
             made = idempotency.find(session, project_id, OPERATION, key, asked)
-            return None if made is None else _existing(DatasetRepository(session, project_id).get(made))
+            return None if made is None else _existing(DatasetRepository(session, project_id), made)
 
     def check_details(self, details: UploadDetails) -> None:
         """Refuse a name, format or options that cannot be used; raises `InvalidRequest`."""
@@ -382,9 +401,10 @@ class DatasetService:
                 datasets = DatasetRepository(session, row.project_id)
                 made = idempotency.claim(session, row.project_id, OPERATION, key, asked, row.id)
                 if made is not None:
-                    return _existing(datasets.get(made))
+                    return _existing(datasets, made)
                 QuotaRepository(session, row.project_id).make_room_for_bytes(room)
-                saved = _dataset(datasets.add(row))
+                datasets.insert(row)
+                saved = _dataset(_told(datasets, row.id))
                 inserted = True
                 fault("upload_before_commit")
             fault("upload_after_commit")
@@ -409,7 +429,14 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _dataset(row: DatasetRow) -> Dataset:
+def _told(datasets: DatasetRepository, dataset_id: str, first_column: int = 0, most: int = MOST_TOLD) -> Row[Any]:
+    found = datasets.profile(dataset_id, first_column, most)
+    if found is None:
+        raise DatasetNotFound
+    return found
+
+
+def _dataset(row: Row[Any]) -> Dataset:
     return Dataset(**{name: getattr(row, name) for name in Dataset.model_fields})
 
 
@@ -423,8 +450,8 @@ def _fitting(session: Session, project_id: str, model: str) -> ColumnElement[boo
     return with_columns(None if shape.width is not None else [column["name"] for column in shape.columns])
 
 
-def _existing(row: DatasetRow | None) -> Dataset:
-    return _dataset(idempotency.existing(row, "data set"))
+def _existing(datasets: DatasetRepository, dataset_id: str) -> Dataset:
+    return _dataset(idempotency.existing(datasets.profile(dataset_id, 0, MOST_TOLD), "data set"))
 
 
 def _name(details: UploadDetails) -> str:

@@ -267,6 +267,6 @@ def _checked_answer(answer: bytes) -> IngestResult:
         raise IngestError(error.code, error.message, line=error.line, column=error.column)
     if parsed.result is None:
         raise _no_answer()
-    fields = parsed.result.model_dump()
+    fields = parsed.result.model_dump(exclude={"columns"})
     fields["columns"] = [column.model_dump(exclude_none=True) for column in parsed.result.columns]
     return IngestResult(**fields)

@@ -36,7 +36,7 @@ DELIMITERS = {";": "semicolon ;", ",": "comma ,", "\\t": "tab", "|": "bar |", " 
 """By what the option says."""
 KINDS: TypeAdapter[Kind] = TypeAdapter(Kind)
 FirstRow = Annotated[int, Query(alias="from", ge=0, lt=2**63)]
-FirstColumn = Annotated[int, Query(alias="columns", ge=0, lt=2**31)]
+FirstColumn = Annotated[int, Query(alias="columns", ge=0, le=1_000_000_000)]
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,12 @@ def _add_one(router: APIRouter, room: Room, services: Services) -> None:
         request: Request, caller: Reader, dataset_id: str, first: FirstRow = 0, first_column: FirstColumn = 0
     ) -> Response:
         project = caller.project_id
-        dataset = services.datasets.get(project, dataset_id)
-        first_column = max(0, min(first_column, len(dataset.columns) - 1))
-        columns = dataset.columns[first_column : first_column + MOST_COLUMNS]
+        dataset = services.datasets.get(project, dataset_id, first_column, MOST_COLUMNS)
+        if not dataset.columns and dataset.column_count:  # beyond the last one
+            first_column = dataset.column_count - 1
+            dataset = services.datasets.get(project, dataset_id, first_column, MOST_COLUMNS)
+        columns = dataset.columns
+        all_names = services.datasets.column_names(project, dataset_id) if dataset.warnings else ()
         names = [column.name for column in columns] if dataset.layout == "table" else []
         first = max(0, min(first, dataset.rows - 1))
         rows = services.looking.rows(project, dataset_id, first, ROWS, 200, names)
@@ -114,7 +117,7 @@ def _add_one(router: APIRouter, room: Room, services: Services) -> None:
             names=names,
             kinds=("number", "category", "text", "date"),
             sample=0 if spread is None else spread.rows,
-            other_warnings=_of_no_column(dataset),
+            other_warnings=_of_no_column(dataset.warnings, all_names),
         )
 
     @router.post("/ui/datasets/{dataset_id}/kinds")
@@ -141,7 +144,7 @@ def _shown(dataset: Dataset, columns: Sequence[Column], counts: Mapping[str, Seq
             picture = charts.histogram(sorted(column.values.values(), reverse=True))
         # why it is left out of trainings stands in the words of the page beside it
         twice = f"column {column.name!r} {column.identifier}:"
-        warnings = [each for each in dataset.warnings if _is_of(column, each) and not each.startswith(twice)]
+        warnings = [each for each in dataset.warnings if _is_of(column.name, each) and not each.startswith(twice)]
         yield ShownColumn(column, picture, _told(column), list(map(on_page_of_data_set, warnings)))
 
 
@@ -159,10 +162,10 @@ def _told(column: Column) -> str:
     return "" if ends[0] is None else f"{ends[0]} … {ends[1]}"
 
 
-def _is_of(column: Column, warning: str) -> bool:
+def _is_of(column: str, warning: str) -> bool:
     """Tell whether a warning is about a column: they name it as Python writes a text."""
-    return repr(column.name) in warning
+    return repr(column) in warning
 
 
-def _of_no_column(dataset: Dataset) -> list[str]:
-    return [each for each in dataset.warnings if not any(_is_of(column, each) for column in dataset.columns)]
+def _of_no_column(warnings: Sequence[str], columns: Sequence[str]) -> list[str]:
+    return [each for each in warnings if not any(_is_of(column, each) for column in columns)]

@@ -74,16 +74,18 @@ def add_training(router: APIRouter, room: Room, services: Services) -> None:
 def _add_form(router: APIRouter, room: Room, services: Services) -> None:
     @router.get("/ui/datasets/{dataset_id}/train")
     def choose(request: Request, caller: Writer, dataset_id: str) -> Response:
-        dataset = services.datasets.get(caller.project_id, dataset_id)
+        dataset = services.datasets.get(caller.project_id, dataset_id, most=1)
         given = parsed(request.scope["query_string"])
-        choices = _choices(dataset, given)
+        targets = services.datasets.likely_targets(caller.project_id, dataset_id, MOST_CHOICES)
+        named = services.datasets.columns_named(caller.project_id, dataset_id, [given.exact("target")])
+        choices = _choices(targets, next(iter(named), None), given)
         name = choices.fields["alias"]
         return room.page(
             request.scope,
             "train.html",
             title=f"Train on {dataset.name}",
             dataset=dataset,
-            columns=_targets(dataset),
+            columns=targets,
             choices=choices,
             check=_check(services, caller.project_id, dataset, choices),
             algorithms=ALGORITHM_NAMES,
@@ -143,20 +145,8 @@ def _add_jobs(router: APIRouter, room: Room, services: Services) -> None:
         return room.redirect(request.scope, f"/ui/jobs/{job.id}")
 
 
-def _targets(dataset: Dataset) -> list[Column]:
-    """Columns that may hold labels, those that look most like it first."""
-    return sorted(dataset.columns, key=_unlike_a_target)[:MOST_CHOICES]
-
-
-def _unlike_a_target(column: Column) -> tuple[bool, bool, bool]:
-    labels = len(column.values or ())
-    return column.kind in ("text", "date", "vector"), labels != 2, column.missing == 0
-
-
-def _choices(dataset: Dataset, given: Form) -> Choices:
-    targets = _targets(dataset)
-    by_name = {column.name: column for column in dataset.columns}
-    target = by_name.get(given.exact("target")) or (targets[0] if targets else None)
+def _choices(targets: Sequence[Column], named: Column | None, given: Form) -> Choices:
+    target = named or (targets[0] if targets else None)
     spelt = (target and target.written) or {}
     counts = (target and target.values) or {}
     labels = [spelt.get(value, value) for value in sorted(counts, key=lambda value: counts[value])]

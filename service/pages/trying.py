@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from service.api.access import Reader
 from service.api.json_body import parse_json
-from service.datasets.errors import DatasetNotFound
 from service.errors import InvalidRequest, Problem
 from service.feedback.stored_rows import shown
 from service.models.figures import scores_picture
@@ -153,11 +152,9 @@ def _columns(services: Services, project: str, model: Model) -> list[tuple[Any, 
     """Return the columns that get a field, each with the values that the data set of the training has of it."""
     known: dict[str, list[str]] = {}
     if model.dataset_id is not None:
-        try:
-            found = services.datasets.get(project, model.dataset_id).columns
-            known = {column.name: list(column.values or ()) for column in found if column.kind == "category"}
-        except DatasetNotFound:
-            pass  # then nothing is offered
+        names = [column.name for column in model.columns]
+        found = services.datasets.columns_named(project, model.dataset_id, names)  # none where it was deleted
+        known = {column.name: list(column.values or ()) for column in found if column.kind == "category"}
     return [(column, known.get(column.name, [])) for column in model.columns]
 
 

@@ -538,3 +538,19 @@ def test_colours_have_contrast(place: int) -> None:
         for pair in pairs:
             dark, light = sorted(map(luminance, pair))
             assert (light + 0.05) / (dark + 0.05) >= least, pair
+
+
+def test_pages_of_very_many_columns_show_any_part_of_them(client: httpx.Client) -> None:
+    names = [*(f"gene_{number}" for number in range(2_500)), "a label"]
+    values = "".join("\n" + ",".join([*"7" * 2_500, ("ham", "spam")[row % 2]]) for row in range(4))
+    answer = client.post("/datasets", params={"format": "csv"}, content=",".join(names) + values)
+    place = f"/ui/datasets/{answer.json()['id']}"
+    visitor = Visitor(client)
+    last = visitor.open(f"{place}?columns=9999").text
+    assert "a label" in last
+    assert "gene_2499" not in last
+    assert "2,501" in last
+    assert "gene_2490" in visitor.open(f"{place}?columns=2480").text
+    for query in ("", "?target=a label"):  # it looks most like labels
+        said = orjson.loads(visitor.open(f"{place}/train{query}").form("/ui/train")["fields"]["request"])
+        assert said["target"] == "a label"
