@@ -9,6 +9,8 @@ MOST_SMALL_BYTES = 1 << 16
 _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """One without an end takes all that follows: it is not JSON, and each of its quotes would be tried as a beginning."""
 
+_BEFORE_VALUES = (b",", b"[", b"{")
+
 
 def is_mostly_brackets(raw: bytes) -> bool:
     """Tell whether a text is mostly nested brackets: more than one in three bytes opens a list or an object.
@@ -22,3 +24,16 @@ def is_mostly_brackets(raw: bytes) -> bool:
 
     # The texts within take longer to leave out than all else here; nearly nothing has many brackets with them.
     return has_too_many(raw) and has_too_many(_TEXTS.sub(b"", raw))
+
+
+def has_more_values_than(most: int, raw: bytes) -> bool:
+    """Tell whether a text may hold more values than so many: each but the first follows a comma or opens something."""
+    if sum(map(raw.count, _BEFORE_VALUES)) <= most:
+        return False
+    seen = end = 0
+    for texts, found in enumerate(_TEXTS.finditer(raw)):
+        seen += sum(raw.count(each, end, found.start()) for each in _BEFORE_VALUES)
+        end = found.end()
+        if seen > most or texts > 2 * most:  # each is a value, or its name
+            return True
+    return seen + sum(raw.count(each, end) for each in _BEFORE_VALUES) > most

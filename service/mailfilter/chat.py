@@ -13,10 +13,11 @@ import uuid
 from typing import Any
 
 import orjson
+from anyio import to_thread
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter.counted import CountedFilter
-from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer
+from service.mailfilter.http_exchange import SMALL, Answer, Paths, Request, json_answer, json_in
 from service.mailfilter.inbound import IncomingMail
 from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, Verdict
 
@@ -53,10 +54,8 @@ class Chat:
         if request.path == "/v1/models":
             model = {"id": self._alias, "object": "model", "created": 0, "owned_by": "prefsvm"}
             return json_answer(200, {"object": "list", "data": [model]})
-        try:
-            said = orjson.loads(mail.raw())
-        except orjson.JSONDecodeError:
-            said = None
+        body = mail.raw()
+        said = json_in(body) if len(body) <= SMALL else await to_thread.run_sync(json_in, body)
         text = asked_about(said)
         if mail.is_whole and text is None:
             return _error(400, "expected JSON with messages, the last of which the role user has, with a text")

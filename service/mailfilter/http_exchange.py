@@ -12,12 +12,17 @@ import h11
 import orjson
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
+from service.json_sizes import has_more_values_than
 from service.mailfilter.inbound import MOST_SKIPPED, HungUp, Inbound, IncomingMail
 
 MAX_HEAD = 1 << 14
 """Of a request, in bytes."""
 MAX_CHUNKS = 1 << 14
 """Of a body that is sent in chunks: as many as 10 MiB have of 640 bytes each. Programs send thousands at a time."""
+MAX_VALUES = 200_000
+"""In JSON, three for a header field: bytes that are one value each would take some thirty times as much memory."""
+SMALL = 1 << 18
+"""Bytes of a request that are read on the event loop."""
 IN_ONE_GO = 64
 """Chunks that are taken before other connections have their turn."""
 MOST_REASON = 200
@@ -148,3 +153,13 @@ class Exchange:
         if isinstance(event, h11.ConnectionClosed):
             raise HungUp
         return event
+
+
+def json_in(raw: bytes) -> Any:
+    """Return the value of a JSON text; None if it is none, or holds more than `MAX_VALUES`."""
+    if has_more_values_than(MAX_VALUES, raw):
+        return None
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None

@@ -16,13 +16,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import orjson
 from anyio import to_thread
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter import cbor
 from service.mailfilter.counted import CountedFilter
-from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer
+from service.mailfilter.http_exchange import SMALL, Answer, Paths, Request, json_answer, json_in
 from service.mailfilter.inbound import IncomingMail
 from service.mailfilter.marking import split
 from service.mailfilter.verdict import Verdict, fields_of
@@ -43,8 +42,6 @@ MOST_LINES = 20_000
 """Lines of a header that are looked at for them."""
 _LINE = re.compile(rb"(?:\A|(?<=\n))([^ \t\r\n:][^\r\n:]*)[^\n]*")
 _TIMEOUT_MS = 2000
-_SMALL = 1 << 18
-"""Bytes of a request that are read on the event loop."""
 
 
 class Asked(NamedTuple):
@@ -90,7 +87,7 @@ class MtaHooks:
             return _registration(request)
         is_cbor = request.content_type == CBOR
         body = mail.raw()
-        if len(body) > _SMALL:
+        if len(body) > SMALL:
             asked = await to_thread.run_sync(asked_by, body, is_cbor)
         else:
             asked = asked_by(body, is_cbor)
@@ -123,8 +120,8 @@ def discovery() -> dict[str, Any]:
 def asked_by(body: bytes, is_cbor: bool) -> Asked:
     """Return what a request asks; of what cannot be read, nothing. Raises nothing."""
     try:
-        said = cbor.loads(body) if is_cbor else orjson.loads(body)
-    except (cbor.CborError, orjson.JSONDecodeError):
+        said = cbor.loads(body) if is_cbor else json_in(body)
+    except cbor.CborError:
         said = None
     if not isinstance(said, dict):
         return Asked(is_draft=True, raw=None, user=None)
@@ -159,10 +156,8 @@ def stalwarts(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, An
 
 def _registered(mail: IncomingMail) -> Answer:
     """Answer a registration. None is kept: who has one, or had one before a restart, is served all the same."""
-    try:
-        said = orjson.loads(mail.raw())
-    except orjson.JSONDecodeError:
-        said = None
+    raw = mail.raw()
+    said = json_in(raw) if len(raw) <= SMALL else None
     inbound = said.get("inbound") if isinstance(said, dict) else None
     stages = inbound.get("stages") if isinstance(inbound, dict) else None
     if not isinstance(said, dict) or not isinstance(inbound, dict) or not isinstance(stages, list):

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+
+import pytest
+
+from service.json_sizes import has_more_values_than
+from service.mailfilter.http_exchange import MAX_VALUES, json_in
+from service.mailfilter.mta_hooks import asked_by
+
+
+@pytest.mark.parametrize("piece", [b"[]", b"{}", b"0", b'""', b'{"a":[1]}'])
+def test_json_of_small_values_takes_no_memory_at_the_doors_of_mail(piece: bytes) -> None:
+    body = b'{"stage":"data","rawMessage":[' + b",".join([piece] * 1_000_000) + b"]}"
+    tracemalloc.start()
+    try:
+        assert asked_by(body, False).raw is None
+        assert json_in(body) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_stands_in_texts_is_not_counted() -> None:
+    said = {"message": "[,{" * MAX_VALUES + '\\"', "headers": [["A", "b"]] * (MAX_VALUES // 4)}
+    raw = json.dumps(said).encode()
+    assert json_in(raw) == said
+
+
+def test_values_are_counted() -> None:
+    assert not has_more_values_than(4, b'[1, {"a,": 2}, "[[["]')
+    assert has_more_values_than(3, b'[1, {"a,": 2}, "[[["]')
