@@ -389,7 +389,8 @@ def _advice(
     if _lacks_negatives(objective, counts):
         return f" Label at least {FEWEST_NEGATIVES} of them."
     if 1.0 in objective.targets.values():
-        return " However many labels there are, they never prove that there is no error at all: ask for 0.99, say."
+        ask = "at most 0.01" if objective.specificity_target == 1.0 else "0.99"
+        return f" However many labels there are, they never prove that there is no error at all: ask for {ask}, say."
     if needs is None:
         if objective.specificity_target > 0 and counts.false_positives == 0:
             return f" It takes more than {_MOST_ROWS:,} labels to prove it: {_less(objective, unlabelled)}"

@@ -81,7 +81,8 @@ class Calibration:
             return cautious
         reason = (
             "Training kept no rows apart that could certify the target; train with a confidence. "
-            "By its lower bound this threshold reaches it on the calibration rows."
+            "The confidence bound of this threshold alone reaches it on the calibration rows, but does not count that "
+            "it was chosen by looking at them."
         )
         return replace(cautious, status="cannot_certify", reason=reason)
 

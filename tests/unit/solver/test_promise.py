@@ -42,6 +42,14 @@ def test_ten_spam_labels_promise_little() -> None:
 
 
 @pytest.mark.parametrize(
+    ("objective", "asked"),
+    [({"kind": "ham_loss", "at_most": 1e-300}, "at most 0.01"), ({"kind": "recall", "target": 1.0}, "0.99")],
+)
+def test_no_error_at_all_is_never_proven(objective: dict[str, Any], asked: str) -> None:
+    assert f"that there is no error at all: ask for {asked}, say." in promise(objective, 80, 0, 90, 0).sentence
+
+
+@pytest.mark.parametrize(
     ("objective", "counts", "more", "level", "said"),
     [
         (PRECISION, (100, 2, 200, 5), {}, "likely", "is likely to hold on new rows (chance 80%), not proven"),

@@ -150,6 +150,8 @@ def test_certificates_only_from_rows_kept_apart():
         point = Calibration.from_report(report(curve, **changes)).operating_point(objective)
         assert point.status == "cannot_certify"
         assert "train with a confidence" in point.reason
+        assert "lower bound" not in point.reason  # of a share of errors it is an upper one
+        assert "does not count that it was chosen by looking at them" in point.reason
         assert point.counts.recall >= 0.8
     crossed = report(curve, labeled_split="xfit", certificate="cross_fitted", algorithm="svm")
     assert Calibration.from_report(crossed).operating_point(objective).status == "met"
