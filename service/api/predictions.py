@@ -133,9 +133,12 @@ def _named_model(request: Request) -> str:
 
 
 def _explain(request: Request) -> int | None:
-    given = request.query_params.get("explain")
-    if given is None:
+    all_given = request.query_params.getlist("explain")
+    if not all_given:
         return None
+    if len(all_given) > 1:
+        raise InvalidRequest.of("query.explain", "should be given once")
+    given = all_given[0]
     if not (given.isascii() and given.isdigit() and len(given) <= 3 and 1 <= int(given) <= MOST_EXPLAINED):
         raise InvalidRequest.of("query.explain", f"should be a whole number from 1 to {MOST_EXPLAINED}")
     return int(given)

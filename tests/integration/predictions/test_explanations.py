@@ -164,6 +164,8 @@ def test_texts_and_mails(client: httpx.Client, database: Database, tmp_path: Pat
     assert {weight["column"] for weight in said["explanation"]["weights"]} <= {"subject", "body"}
     headers = {"Content-Type": "message/rfc822"}
     raw = client.post(f"/predict?model={model}&explain=4", content=mail, headers=headers).json()["predictions"]
+    twice = client.post(f"/predict?model={model}&explain=4&explain=5", content=mail, headers=headers)
+    assert (twice.status_code, twice.json()["errors"][0]["field"]) == (422, "query.explain")
     assert raw == [said]
     for wrong in ("0", "51", "x", "", "1e1", "٣", "9" * 5000):
         refused = client.post("/predict", params={"model": model, "explain": wrong}, content=mail, headers=headers)
