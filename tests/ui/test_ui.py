@@ -137,6 +137,7 @@ def test_rows_are_labelled_and_a_target_is_proved_by_keys(stack: str, browser: C
     tab.run("document.getElementById('keys').click()")
     tab.run("document.getElementById('target').focus()")
     tab.type("1", leaves=False)  # what is typed into a field is no answer
+    tab.run("document.querySelector('[name=kind][value=precision]').click()")  # the model was asked for a recall
     tab.fill("#target", "60")
     tab.press("form[action$=audits] button")
     tab.until("document.querySelector('[data-key=y]') !== null")
