@@ -31,7 +31,7 @@ def _visible(character: str) -> str:
         return character
     if ord(character) < 0x20:
         return chr(0x2400 + ord(character))
-    # Zs and Zl are blanks of other widths, which do no harm; the rest is control, format, surrogate or not assigned.
+    # Zs are blanks of other widths, which do no harm; the rest breaks lines, or is control, format or not assigned.
     return character if unicodedata.category(character) == "Zs" else f"⟨U+{ord(character):04X}⟩"
 
 

@@ -130,7 +130,7 @@ class _Group:
     random: set[Key] = field(default_factory=set)
     concluded: set[Key] = field(default_factory=set)
     weights: dict[Key, float] = field(default_factory=dict)
-    """Of those that do not count as one."""
+    """How much each counts."""
 
 
 class _Added(NamedTuple):
@@ -185,9 +185,10 @@ def apply_corrections(
                 else:
                     refused[reason] += 1
                 continue
-            if key in group.concluded and (stays := was_labelled[rows] & (labels[rows] != label)).any():
-                superseded += int(np.count_nonzero(stays))
-                rows = rows[~stays]
+            if key in group.concluded:  # where somebody has said a label, that counts, and nobody has looked again
+                said, rows = rows[was_labelled[rows]], rows[~was_labelled[rows]]
+                same = int(np.count_nonzero(labels[said] == label))
+                superseded, confirmed = superseded + len(said) - same, confirmed + same
             if key in group.random:
                 rows = _drawn_once(rows, was_labelled)
                 random[rows] = True

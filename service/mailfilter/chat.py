@@ -55,15 +55,20 @@ class Chat:
             model = {"id": self._alias, "object": "model", "created": 0, "owned_by": "prefsvm"}
             return json_answer(200, {"object": "list", "data": [model]})
         body = mail.raw()
-        said = json_in(body) if len(body) <= SMALL else await to_thread.run_sync(json_in, body)
-        text = asked_about(said)
-        if mail.is_whole and text is None:
+        said, raw = _read(body) if len(body) <= SMALL else await to_thread.run_sync(_read, body)
+        if mail.is_whole and raw is None:
             return _error(400, "expected JSON with messages, the last of which the role user has, with a text")
-        raw = None if text is None else mail_in(text)
         verdict, _ = await self._mails.check(DOOR, mail, None, raw)
         if verdict.kind == "unknown" and self._tempfail:
             return _error(503, f"nothing can be said of this mail ({verdict.reason})")
         return completion(self._alias, words(verdict), streamed=isinstance(said, dict) and said.get("stream") is True)
+
+
+def _read(body: bytes) -> tuple[Any, bytes | None]:
+    """Return what a body says, and the mail that it asks about."""
+    said = json_in(body)
+    text = asked_about(said)
+    return said, None if text is None else mail_in(text)
 
 
 def asked_about(said: Any) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from anyio import to_thread
+
 from service.db.session import AWAY
 from service.errors import Problem
 from service.feedback.mails import MailLearned
@@ -85,7 +87,7 @@ class CountedFilter:
             raise NotLearned(f"a mail that is learned may have at most {MAX_MESSAGE_BYTES} bytes", 413)
         raw = mail.raw()
         if attached:
-            inner = attached_mails(raw)
+            inner = await to_thread.run_sync(attached_mails, raw)  # ten megabytes of parts take their time
             if len(inner) > 1:
                 raise NotLearned(f"one mail is learned at a time, and {len(inner)} are attached; send each alone", 422)
             raw = inner[0] if inner else b""

@@ -251,7 +251,7 @@ class PredictionService:
 
         async def load() -> _Kept:
             found = await to_thread.run_sync(self._files.kept_rows, project, ready.model_id, limiter=self._threads)
-            return _Kept(found, 0 if found is None else found.nbytes)
+            return _Kept(found, 1024 + (0 if found is None else found.nbytes))  # also what says that there are none
 
         project = ready.usage.project_id
         return (await self._kept_rows.get((project, ready.model_id), load)).rows

@@ -122,7 +122,7 @@ class ProblemScores:
 def _without_repeats(matrices: Sequence[Matrix]) -> tuple[Matrix, list[IndexArray]]:
     """All different rows of some matrices, and which of these are those of each."""
     known: dict[bytes, int] = {}
-    firsts: list[tuple[int, int]] = []
+    firsts: list[list[int]] = [[] for _ in matrices]
     rows: list[IndexArray] = []
     for number, matrix in enumerate(matrices):
         own = np.empty(matrix.shape[0], dtype=np.intp)
@@ -133,12 +133,11 @@ def _without_repeats(matrices: Sequence[Matrix]) -> tuple[Matrix, list[IndexArra
             else:
                 key = matrix[row].tobytes()
             if key not in known:
-                known[key] = len(firsts)
-                firsts.append((number, row))
+                known[key] = len(known)
+                firsts[number].append(row)
             own[row] = known[key]
         rows.append(own)
-    parts = [matrix[[row for at, row in firsts if at == number]] for number, matrix in enumerate(matrices)]
-    return stacked(parts), rows
+    return stacked([matrix[first] for matrix, first in zip(matrices, firsts, strict=True)]), rows
 
 
 def stacked(matrices: Sequence[Any]) -> Matrix:

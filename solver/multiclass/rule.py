@@ -209,9 +209,7 @@ def _with_precisions(
     rule: ClassRule, probabilities: FloatArray, codes: IndexArray, objective: ClassObjective, classes: list[Any]
 ) -> ClassRule:
     """Say a class only of rows that are sure enough of it."""
-    wanted = {
-        classes.index(label): each["precision"] for label, each in objective.floors.items() if "precision" in each
-    }
+    wanted = _floors(objective, "precision", classes)
     least = rule.least.copy()
     best = rule.best(probabilities)
     for k, target in wanted.items():

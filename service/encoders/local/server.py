@@ -24,6 +24,7 @@ from starlette.routing import Route
 from service.encoders.local.folder import EncoderFolderError, read_installed, renamed
 from service.encoders.local.onnx_encoder import OnnxEncoder, passes
 from service.isolation import hide_secrets, write_only_below
+from service.json_sizes import has_more_values_than
 
 MOST_BODY_BYTES: Final = 64 << 20
 MOST_TEXTS: Final = 2_048
@@ -104,6 +105,8 @@ class EmbeddingsApi:
             raise _RefusedError(401, "no key, or another one, was sent as a bearer token")
 
     def _asked(self, body: bytes) -> tuple[list[str], str]:
+        if has_more_values_than(2 * MOST_TEXTS, body):
+            raise _RefusedError(400, f"the body holds more values than {MOST_TEXTS} texts need")
         try:
             asked = orjson.loads(body)
         except ValueError:

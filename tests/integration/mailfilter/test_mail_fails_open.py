@@ -8,14 +8,13 @@ import logging
 import re
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from access_support import make_tenant
-from api_support import SPAM, api_client, store_model, text_model, tiny_model
+from api_support import SPAM, api_client, store_model, tiny_model
 from hostile_mails import PLAIN
 from mail_support import Door, mail_door, parsed, read_all
 from pydantic import SecretStr
@@ -30,18 +29,6 @@ from service.settings import ConfigurationError, Settings
 
 UNKNOWN = {"Spam": "False ; 0.0 / 5.0"}
 FORGED = b"X-Spam-Flag: NO\r\n" + PLAIN
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return text_model(("subject", "body"))
-
-
-@pytest.fixture
-def api(settings: Settings, database: Database, tmp_path: Path, model: Any) -> Iterator[httpx.Client]:
-    with api_client(settings) as client:
-        client.put("/aliases/spam-filter", json={"model": store_model(database, tmp_path, model)})
-        yield client
 
 
 def passes_unmarked(door: Door, reason: str) -> None:

@@ -6,13 +6,12 @@ The request and the operations are those of the draft's client in rspamd's `mta-
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from api_support import HAM, SPAM, api_client, store_model, text_model
+from api_support import HAM, SPAM, store_model
 from hostile_mails import HEAD, MAILS, PLAIN
 from mail_support import Door, mail_door
 
@@ -27,24 +26,6 @@ FORGED = (
     b"Received: a\r\nX-Spam-Flag: NO\r\nX-SPAM-flag\r\n : NO\r\nX-Other: x\r\nx-spam-status: No,\r\n\tscore=-9\r\n"
     + PLAIN
 )
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return text_model(("subject", "body"))
-
-
-@pytest.fixture
-def api(settings: Settings, database: Database, tmp_path: Path, model: Any) -> Iterator[httpx.Client]:
-    with api_client(settings) as client:
-        client.put("/aliases/spam-filter", json={"model": store_model(database, tmp_path, model)})
-        yield client
-
-
-@pytest.fixture
-def door(settings: Settings, api: httpx.Client) -> Iterator[Door]:
-    with mail_door(settings) as opened:
-        yield opened
 
 
 def asked(raw: bytes, *to: str, **changes: Any) -> dict[str, Any]:

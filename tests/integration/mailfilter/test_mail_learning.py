@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from api_support import api_client, store_model, text_model
+from api_support import store_model
 from hostile_mails import MAILS, PLAIN
 from mail_support import Door, mail_door, parsed
 
@@ -24,18 +24,6 @@ from service.feedback.repository import FeedbackRepository
 from service.identifiers import new_id
 from service.models.repository import AliasRepository
 from service.settings import Settings
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return text_model(("subject", "body"))
-
-
-@pytest.fixture
-def api(settings: Settings, database: Database, tmp_path: Path, model: Any) -> Iterator[httpx.Client]:
-    with api_client(settings) as client:
-        client.put("/aliases/spam-filter", json={"model": store_model(database, tmp_path, model)})
-        yield client
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
 from email import message_from_bytes
 from email.parser import BytesHeaderParser
 from pathlib import Path
@@ -12,33 +11,14 @@ from typing import Any
 
 import httpx
 import pytest
-from api_support import HAM, api_client, store_model, text_model
+from api_support import HAM, store_model
 from hostile_mails import HEAD, MAILS, PLAIN
-from mail_support import Door, mail_door, parsed
+from mail_support import Door, parsed
 
 from service.db.session import Database
-from service.settings import Settings
 
 HAM_MAIL = HEAD.replace(b"claim your prize", b"see you") + b"\r\n" + HAM.encode() + b"\r\n"
 SPAM_TOLD = re.compile(r"True ; (\d+\.\d) / 5\.0")
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return text_model(("subject", "body"))
-
-
-@pytest.fixture
-def api(settings: Settings, database: Database, tmp_path: Path, model: Any) -> Iterator[httpx.Client]:
-    with api_client(settings) as client:
-        client.put("/aliases/spam-filter", json={"model": store_model(database, tmp_path, model)})
-        yield client
-
-
-@pytest.fixture
-def door(settings: Settings, api: httpx.Client) -> Iterator[Door]:
-    with mail_door(settings) as opened:
-        yield opened
 
 
 def test_check_of_each_version(door: Door) -> None:

@@ -152,7 +152,9 @@ def test_rows_and_spread_by_call(client: httpx.Client) -> None:
     assert found["total"] == 60
     assert found["items"] == [{"label": "ham", "age": 38.0}, {"label": None, "age": 39.0}]
     assert client.get(f"/datasets/{dataset}/rows", params={"first": 60}).json()["items"] == []
-    assert client.get(f"/datasets/{dataset}/rows", params={"column": "no"}).status_code == 422
+    for wrong in ("no", "\0"):  # Postgres refuses the second one in a text
+        assert client.get(f"/datasets/{dataset}/rows", params={"column": wrong}).status_code == 422
+        assert client.get(f"/datasets/{dataset}/histograms", params={"column": wrong}).status_code in (200, 422)
     assert client.get(f"/datasets/{dataset}/rows", params={"characters": 2, "limit": 1}).json()["items"][0] == {
         "age": 20.0,
         "job": "cl…",

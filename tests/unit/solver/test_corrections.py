@@ -243,6 +243,7 @@ def test_what_nobody_said_changes_no_label_that_is_there(table: Table) -> None:
     assert made.report is not None
     assert made.report.concluded == [ConcludedFeedback("trap", 3, 0.5)]
     assert (made.report.superseded, made.report.confirmed, made.report.relabelled) == (2, 1, 1)
+    assert not made.looked_at[: len(labelled)].any()  # nor has anybody looked at a row of which a rule says the same
     by_somebody = Corrections([clerk], ["ham"], sources=["person"], weights=[1.0])
     assert apply_corrections(table, labelled, by_somebody, rules()).weights is None
 

@@ -216,7 +216,11 @@ def random_table(seed: int, *, text: bool, labelled: int) -> tuple[Table, NDArra
         share = 1 / np.arange(1, 121) ** 0.9
         texts = np.array([" ".join(rng.choice(words, 12, p=share / share.sum())) for _ in range(n)], dtype=object)
         return Table({"body": Column("body", "text", texts)}), labels
-    columns = {f"x{i}": Column(f"x{i}", "number", rng.normal(size=n)) for i in range(6)}
+    # Half of them are skewed, and so become normal scores.
+    drawn = [rng.normal(size=n) for _ in range(6)]
+    columns = {
+        f"x{i}": Column(f"x{i}", "number", np.exp(1.5 * each) if i < 3 else each) for i, each in enumerate(drawn)
+    }
     colours = np.array(["red", "green", "blue"], dtype=object)[rng.integers(0, 3, n)]
     return Table({**columns, "colour": Column("colour", "text", colours)}), labels
 
