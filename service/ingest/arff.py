@@ -15,7 +15,7 @@ from service.ingest.errors import IngestError
 from service.ingest.limits import ReadingLimits
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar, checked_names
-from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
+from service.ingest.stream import ChunkReader, check_beginning, recoded, unpacked, with_bounded_lines
 from service.ingest.table import TableReader, check_columns
 
 BATCH_ROWS = 8192
@@ -68,6 +68,7 @@ class _Attribute:
 class _Reader(TableReader):
     def __init__(self, path: Path, options: TableOptions, limits: ReadingLimits, warnings: list[str]) -> None:
         super().__init__(path, options, limits, warnings)
+        check_beginning(path, limits)
         self._attributes: list[_Attribute] = []
         next(self._rows(), None)  # reads the header
         self._allowed = [frozenset(each.values) for each in self._attributes]

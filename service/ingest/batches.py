@@ -28,10 +28,14 @@ def batch_rows(columns: int) -> int:
 
 
 def joined(batches: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
-    """Join batches of few rows, in order, until they have `batch_rows` rows or about `batch_bytes` bytes."""
+    """Join batches of few rows, in order, until they have `batch_rows` rows or about `batch_bytes` bytes.
+
+    One of far more rows is cut: of short rows a few megabytes of text hold a million, and whatever looks at a batch
+    takes several times 8 bytes for each of its values.
+    """
     held: list[list[pa.Array]] = []
     rows = size = 0
-    for batch in batches:
+    for batch in _cut(batches):
         held.append(batch)
         rows += len(batch[0])
         size += sum(array.get_total_buffer_size() for array in batch)
@@ -40,6 +44,17 @@ def joined(batches: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
             held, rows, size = [], 0, 0
     if held:
         yield _one(held)
+
+
+def _cut(batches: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
+    """Cut batches of more than twice `batch_rows` rows; the parts share their memory."""
+    for batch in batches:
+        most = batch_rows(len(batch))
+        if len(batch[0]) <= 2 * most:
+            yield batch
+            continue
+        for start in range(0, len(batch[0]), most):
+            yield [array[start : start + most] for array in batch]
 
 
 def _one(batches: list[list[pa.Array]]) -> list[pa.Array]:

@@ -36,13 +36,24 @@ from service.ingest.numbers import (
 from service.ingest.options import DelimitedOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.quoting import Lines, QuoteScan, reads_evenly
+from service.ingest.read_ahead import BoundedReadAhead
 from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
-from service.ingest.stream import CHUNK_BYTES, ChunkReader, recoded, unpacked, with_bounded_lines, with_last_line_ended
+from service.ingest.stream import (
+    CHUNK_BYTES,
+    ChunkReader,
+    check_beginning,
+    recoded,
+    unpacked,
+    with_bounded_lines,
+    with_last_line_ended,
+)
 from service.ingest.table import check_columns, forced_kinds, store_table, stored_as, verbatim_kinds
 
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
 BLOCK_BYTES_A_COLUMN = 2 << 10
+BLOCKS_AHEAD = 2
+"""That are read, beside those that are parsed at once."""
 HEAD_ROWS = 1000
 HEAD_CHARACTERS = 1 << 20
 """So much of the beginning is looked at to tell what the first line is."""
@@ -101,6 +112,7 @@ class _Reader:
         found = self._find_delimiter()
         self._delimiter, self._guessed = found.character, found.guessed
         self._skipped = found.skipped.encode()
+        check_beginning(path, limits)
         self._words = MissingWords()
         self._indexes: dict[int, IndexKind] = {}
         self._lines: Lines | None = None  # of the first pass, once it is through
@@ -351,28 +363,30 @@ class _Reader:
         missing = ["", *self._options.missing]
         missing += [ESCAPED_MISSING] if self._options.escape else []
         rows = 0
+        ahead = BoundedReadAhead(self._block_bytes, pa.cpu_count() + BLOCKS_AHEAD)
         try:
-            reader = pa_csv.open_csv(
-                io.BufferedReader(ChunkReader(body), 1 << 20),
-                # Made-up names: columns are known by their places.
-                read_options=pa_csv.ReadOptions(autogenerate_column_names=True, block_size=self._block_bytes),
-                parse_options=pa_csv.ParseOptions(
-                    delimiter=self._delimiter,
-                    quote_char=self._quote or False,
-                    newlines_in_values=self._quote is not None,
-                ),
-                convert_options=pa_csv.ConvertOptions(
-                    column_types={f"f{position}": pa.string() for position in range(self._width)},
-                    null_values=missing,
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=True,
-                    check_utf8=False,  # checked by `recoded`
-                ),
-            )
-            for batch in reader:
-                if len(batch):
-                    yield self._taken(batch.columns, rows)
-                    rows += len(batch)
+            with ahead:
+                reader = pa_csv.open_csv(
+                    io.BufferedReader(ChunkReader(ahead.chunks(body)), 1 << 20),
+                    # Made-up names: columns are known by their places.
+                    read_options=pa_csv.ReadOptions(autogenerate_column_names=True, block_size=self._block_bytes),
+                    parse_options=pa_csv.ParseOptions(
+                        delimiter=self._delimiter,
+                        quote_char=self._quote or False,
+                        newlines_in_values=self._quote is not None,
+                    ),
+                    convert_options=pa_csv.ConvertOptions(
+                        column_types={f"f{position}": pa.string() for position in range(self._width)},
+                        null_values=missing,
+                        strings_can_be_null=True,
+                        quoted_strings_can_be_null=True,
+                        check_utf8=False,  # checked by `recoded`
+                    ),
+                )
+                for batch in ahead.batches(reader):
+                    if len(batch):
+                        yield self._taken(batch.columns, rows)
+                        rows += len(batch)
         except pa.ArrowInvalid:
             self._check_quotes()
             raise self._explained() from None

@@ -20,7 +20,7 @@ from service.ingest.limits import MAX_EXACT_INTEGER, ReadingLimits
 from service.ingest.mixed import mixed_array
 from service.ingest.options import TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
-from service.ingest.stream import ChunkReader, recoded, unpacked, with_bounded_lines
+from service.ingest.stream import ChunkReader, check_beginning, recoded, unpacked, with_bounded_lines
 from service.ingest.table import Storage, TableReader, check_columns, check_size
 from service.ingest.vectors import HOLDS_VECTORS, NOT_ALIKE, NUMBER_BYTES, VectorReader, stored
 from service.json_names import has_repeated_names
@@ -83,6 +83,7 @@ class _Lists:
 class _Reader(TableReader):
     def __init__(self, path: Path, options: TableOptions, limits: ReadingLimits, warnings: list[str]) -> None:
         super().__init__(path, options, limits, warnings)
+        check_beginning(path, limits)
         found, self._nested, mixed = self._survey()
         names = checked_names(list(found), warnings)
         self._left_out = {

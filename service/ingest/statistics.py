@@ -271,27 +271,29 @@ class RowComparison:
     """Counts rows that are equal to an earlier one, by a 64-bit hash of each."""
 
     def __init__(self) -> None:
-        self._hashes: list[NDArray[np.uint64]] = []
+        # The system gives a page of it only where something is written, so it costs no more than the rows there are,
+        # and they are never copied, as parts would be that are put together at the end.
+        self._hashes: NDArray[np.uint64] | None = np.empty(MAX_COMPARED_ROWS, np.uint64)
         self._rows = 0
 
     def add(self, columns: list[pa.Array]) -> None:
         """Take a batch of rows into account."""
-        self._rows += len(columns[0])
-        if self._rows > MAX_COMPARED_ROWS:
-            self._hashes.clear()
+        before, self._rows = self._rows, self._rows + len(columns[0])
+        if self._hashes is None or self._rows > MAX_COMPARED_ROWS:
+            self._hashes = None
             return
-        mixed = np.zeros(len(columns[0]), np.uint64)
+        mixed = self._hashes[before : self._rows]
+        mixed[:] = 0
         for array in columns:
             mixed ^= _bits(array)
             mixed *= _MIX
             mixed ^= mixed >> _HALF
-        self._hashes.append(mixed)
 
     def duplicates(self) -> int | None:
         """Return how many rows are equal to an earlier one; None if there were too many rows to tell."""
-        if self._rows > MAX_COMPARED_ROWS:
+        if self._hashes is None:
             return None
-        hashes = np.concatenate(self._hashes)
+        hashes = self._hashes[: self._rows]
         hashes.sort()
         return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
 

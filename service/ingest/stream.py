@@ -16,6 +16,7 @@ from service.ingest.errors import IngestError
 from service.ingest.limits import ReadingLimits, check_unpacked
 
 CHUNK_BYTES = 1 << 20
+PACKED_CHUNK_BYTES = CHUNK_BYTES // 4
 GZIP_MAGIC = b"\x1f\x8b"
 BZIP2_MAGIC = b"BZh"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -82,15 +83,42 @@ def unpacked(path: Path, limits: ReadingLimits) -> Iterator[bytes]:
         ``truncated``, ``malformed``, ``expands_too_much``.
     """
     with path.open("rb") as file:
-        magic = file.read(3)
-        file.seek(0)
-        if magic.startswith(GZIP_MAGIC):
-            yield from _members(file, _Gzip, "gzip", limits)
-        elif magic == BZIP2_MAGIC:
-            yield from _members(file, bz2.BZ2Decompressor, "bzip2", limits)
-        else:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
+        yield from _unpacked(file, limits)
+
+
+def check_beginning(path: Path, limits: ReadingLimits) -> None:
+    """Refuse a packed file whose beginning unpacks to too much, before work is put into the rows in it.
+
+    Of an honest file that beginning is a few megabytes, which take milliseconds; small files that ask for much are
+    known by it.
+
+    Raises
+    ------
+    IngestError
+        ``expands_too_much``. Whatever else is wrong with the file `unpacked` tells.
+    """
+    with path.open("rb") as file:
+        beginning = io.BytesIO(file.read(PACKED_CHUNK_BYTES))
+    if not beginning.getvalue().startswith((GZIP_MAGIC, BZIP2_MAGIC)):
+        return
+    try:
+        for _ in _unpacked(beginning, limits):
+            pass
+    except IngestError as error:
+        if error.code == "expands_too_much":
+            raise
+
+
+def _unpacked(file: BinaryIO, limits: ReadingLimits) -> Iterator[bytes]:
+    magic = file.read(3)
+    file.seek(0)
+    if magic.startswith(GZIP_MAGIC):
+        yield from _members(file, _Gzip, "gzip", limits)
+    elif magic == BZIP2_MAGIC:
+        yield from _members(file, bz2.BZ2Decompressor, "bzip2", limits)
+    else:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
 
 
 def _members(file: BinaryIO, decompressor: type[_Decompressor], name: str, limits: ReadingLimits) -> Iterator[bytes]:
@@ -101,7 +129,7 @@ def _members(file: BinaryIO, decompressor: type[_Decompressor], name: str, limit
     while True:
         at_end = False
         if not data and (current is None or current.needs_input):
-            data = file.read(CHUNK_BYTES // 4)
+            data = file.read(PACKED_CHUNK_BYTES)
             packed += len(data)
             at_end = not data
         if current is None:

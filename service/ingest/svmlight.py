@@ -19,7 +19,7 @@ from service.ingest.limits import ReadingLimits
 from service.ingest.matrix import MatrixWriter
 from service.ingest.options import SvmlightOptions
 from service.ingest.profile import Columnar
-from service.ingest.stream import recoded, unpacked, with_bounded_lines, with_last_line_ended
+from service.ingest.stream import check_beginning, recoded, unpacked, with_bounded_lines, with_last_line_ended
 
 LABEL = "label"
 BLOCK_BYTES = 2 << 20
@@ -56,6 +56,7 @@ def read_svmlight(
     ------
     IngestError
     """
+    check_beginning(path, limits)
     smallest, largest = limits.max_feature_index, 0
     queries = False
     with MatrixWriter(output, limits, dtype="float64", label=LABEL, text_labels=False) as writer:
