@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from service.json_sizes import count_of
+
 
 def has_repeated_names(raw: bytes, parsed: Any) -> bool:
     """Tell whether an object of a JSON text has a name twice.
@@ -24,14 +26,14 @@ def has_repeated_names(raw: bytes, parsed: Any) -> bool:
     RecursionError
         If the text is nested too deeply to be sure.
     """
-    colons = raw.count(b":")  # at least one for each name that was sent
+    colons = count_of(b":", raw)  # at least one for each name that was sent
     if type(parsed) is dict and colons == len(parsed):
         return False  # whatever else there is: two million numbers are not looked at
     if colons == _names_at_least(parsed):
         return False
     # Written again, what was read has as many colons, unless a value was dropped. An escape may hide a colon.
     with suppress(orjson.JSONEncodeError):  # nested deeper than it writes
-        if colons == orjson.dumps(parsed).count(b":") and b"\\u003" not in raw:
+        if colons == count_of(b":", orjson.dumps(parsed)) and b"\\u003" not in raw:
             return False
     repeated = False
 

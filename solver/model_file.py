@@ -266,7 +266,6 @@ class Model:
         data, extra = self.parse_rows(rows)
         return *self.feature_matrix(data), extra
 
-    @_OVERFLOW_IS_FOUND
     def predict_rows(
         self, rows: Sequence[Mapping[str, Any]], encoder: Encoder | None = None
     ) -> tuple[Predictions, list[str]]:

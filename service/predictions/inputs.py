@@ -77,10 +77,13 @@ def _of_messages(
     return rows
 
 
-def completed(columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return rows of a model of mails with `meta`, which who writes a mail as a row need not know."""
-    if not of_mails(columns) or not any(column["name"] == META for column in columns):
-        return rows
+def knows_meta(columns: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether columns are the parts of mails, with what is counted in them."""
+    return of_mails(columns) and any(column["name"] == META for column in columns)
+
+
+def completed(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return rows of a model that `knows_meta` with it, which who writes a mail as a row need not know."""
     return [row if META in row else {**row, META: None} for row in rows]
 
 

@@ -129,7 +129,8 @@ class PredictionService:
         self.check_rows(len(rows), "body.rows")
         file = await self._find(project_id, name)
         ready = await self._ready(file)
-        rows = completed(ready.model.columns, rows)
+        if ready.knows_meta:
+            rows = completed(rows)
         cost = ready.cost_of(rows)
         decided = await self.decide(ready, rows, "body.rows", cost, gone, with_keys=True, explain=explain)
         self._offer(file, name, "rows", rows, decided)
@@ -200,7 +201,7 @@ class PredictionService:
 
     async def _ready(self, file: ModelFile) -> ReadyModel:
         # A model with another threshold is another one; with another shadow it is not.
-        key = file._replace(shadow_id=None)
+        key = file if file.shadow_id is None else file._replace(shadow_id=None)
         return self.cache.recall(key) or await self.cache.get(key, lambda: self._load(file))
 
     def _offer(self, file: ModelFile, name: str, kind: ShownKind, items: Sequence[Any], decided: Decisions) -> None:

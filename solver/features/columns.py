@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, Literal, get_args
 
 from numpy.typing import NDArray
@@ -100,6 +101,9 @@ _SAID_OF: Final = {
 }
 
 
+_COUNTED: Final = attrgetter(*_SAID_OF)
+
+
 @dataclass(slots=True)
 class FeatureCounts:
     """What `transform` met that the fitted pipeline had to bridge, by raw column.
@@ -161,7 +165,7 @@ class FeatureCounts:
 
     def warnings(self) -> list[str]:
         """The same as sentences for the user."""
-        if not (any(getattr(self, part) for part in _SAID_OF) or self.unlike or self.extra):
+        if not (any(_COUNTED(self)) or self.unlike or self.extra):
             return []
         said = []
         for part, what in _SAID_OF.items():

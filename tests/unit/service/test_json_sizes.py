@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from service.json_sizes import has_more_values_than
+from service.json_sizes import count_of, has_more_values_than, is_mostly_brackets
 from service.mailfilter.http_exchange import MAX_VALUES, json_in
 from service.mailfilter.mta_hooks import asked_by
 
@@ -31,3 +31,17 @@ def test_what_stands_in_texts_is_not_counted() -> None:
 def test_values_are_counted() -> None:
     assert not has_more_values_than(4, b'[1, {"a,": 2}, "[[["]')
     assert has_more_values_than(3, b'[1, {"a,": 2}, "[[["]')
+
+
+@pytest.mark.parametrize("length", [10, 20_000])
+def test_characters_are_counted_alike_in_small_and_in_large_texts(length: int) -> None:
+    raw = b'{"a":[1,"\xc3\xa4[,"]}' * length
+    assert count_of(b":", raw) == length
+    assert count_of(b",[{", raw) == 5 * length
+
+
+@pytest.mark.parametrize("piece", [b"[]", b"{}", b"[[]]"])
+def test_lists_of_nothing_are_not_taken_apart(piece: bytes) -> None:
+    assert is_mostly_brackets(b"[" + b",".join([piece] * 200_000) + b"]")
+    assert not is_mostly_brackets(b"[" + b",".join([b"[1]"] * 200_000) + b"]")
+    assert not is_mostly_brackets(b'["' + piece * 200_000 + b'"]')

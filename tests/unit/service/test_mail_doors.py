@@ -17,7 +17,7 @@ from ingest_helpers import Read
 
 from service.feedback.mails import ALL_FIELDS
 from service.ingest.mail import FIELDS
-from service.predictions.inputs import completed, rows_of
+from service.predictions.inputs import completed, knows_meta, rows_of
 
 CHARSETS = {
     "utf-8": ("utf-8", "äöü prize 免费 шок"),
@@ -98,8 +98,8 @@ def test_every_door_reads_the_same(written: list[Written]) -> None:
 
 def test_who_writes_a_mail_as_a_row_need_not_know_what_is_told_beside() -> None:
     columns = [{"name": name, "kind": "text"} for name in ("subject", "body", "meta")]
-    assert completed(columns, [{"subject": "s", "body": "b"}]) == [{"subject": "s", "body": "b", "meta": None}]
-    assert completed(columns, [{"meta": "links_0"}]) == [{"meta": "links_0"}]
-    assert completed(columns[:2], [{"subject": "s"}]) == [{"subject": "s"}]
-    others = [{"name": "meta", "kind": "text"}, {"name": "age", "kind": "number"}]
-    assert completed(others, [{"age": 1}]) == [{"age": 1}]
+    assert completed([{"subject": "s", "body": "b"}]) == [{"subject": "s", "body": "b", "meta": None}]
+    assert completed([{"meta": "links_0"}]) == [{"meta": "links_0"}]
+    assert knows_meta(columns)
+    assert not knows_meta(columns[:2])
+    assert not knows_meta([{"name": "meta", "kind": "text"}, {"name": "age", "kind": "number"}])
