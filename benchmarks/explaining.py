@@ -14,13 +14,13 @@ from unittest.mock import MagicMock
 
 import numpy as np
 
-from service.predictions.deciding import ReadyModel, decide
+from service.predictions.deciding import ReadyModel, decide, decide_by_features
 from service.predictions.explaining import add_explanations, explained_at_once
 from service.predictions.usage import ModelUsage
 from solver.decision import DecisionState
 from solver.features import Column, MatrixData, MatrixFeatures, Table, TableFeatures, TextOptions
 from solver.model_file import Model
-from solver.nearest import KeptRows
+from solver.nearest import KeptRows, Neighbours
 from solver.typing import Matrix
 
 TURNS = 7
@@ -37,10 +37,11 @@ def case(
     model = Model("svm", {}, {"kind": "f1"}, ("no", "yes"), state, features)
     ready = ReadyModel("mdl", model, ModelUsage(MagicMock(), "project", "mdl", model))
     every = np.arange(n)
-    kept = KeptRows.of(X, every, rng.random(n) < 0.5, every, n, 0)
+    neighbours = Neighbours(KeptRows.of(X, every, rng.random(n) < 0.5, every, n, 0), state)
 
     def explained() -> None:
-        add_explanations(ready, rows, decide(ready, rows), EXPLAIN, None, kept)
+        made, of_rows = decide_by_features(ready, rows, "body.rows", None)
+        add_explanations(ready, rows, of_rows, made, EXPLAIN, neighbours)
 
     plain, whole = in_turns(lambda: decide(ready, rows), explained)
     at_once = explained_at_once(ready, EXPLAIN)

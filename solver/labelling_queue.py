@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve
-from solver.nearest import likeness
+from solver.nearest import Likeness
 from solver.report import DoubtedLabels, LabellingQueue, RowsToLabel
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -171,9 +171,9 @@ def rows_to_label(decision: DecisionState, X: Matrix, scores: FloatArray, labell
     nearest = np.argsort(_beyond(scores, decision.threshold), kind="stable")[:_CANDIDATES]
     candidates = X[nearest]
     step = max(1, -(-labelled.shape[0] // _KNOWN))
-    known = likeness(decision, candidates, labelled[::step]).max(axis=1, initial=0.0)
+    known = Likeness(decision, labelled[::step])(candidates).max(axis=1, initial=0.0)
     weights = np.exp(-np.arange(len(nearest)) / max(1.0, _FADING * len(nearest)))
-    picks = _telling(likeness(decision, candidates, candidates), known, weights, MOST // 2)
+    picks = _telling(Likeness(decision, candidates)(candidates), known, weights, MOST // 2)
     n_near = round(_NEAR * len(nearest))
     return [Chosen(int(nearest[place]), place < n_near, covers, alike) for place, covers, alike in picks]
 

@@ -40,6 +40,7 @@ from solver.features import (
 from solver.features.encoded import TextDigests
 from solver.file_fields import FLOATS, Fields, Tensors, csr_matrix
 from solver.file_fields import ModelFileError as ModelFileError  # whoever reads models expects it here
+from solver.kernels.values import prepared_nbytes
 from solver.multiclass import ClassesDecision, ClassesReport, ProblemScores
 from solver.multiclass.file import VERSION as CLASSES_VERSION
 from solver.multiclass.file import ClassesModel, classes_model
@@ -165,10 +166,7 @@ class Model:
     def nbytes(self) -> int:
         """Bytes of all arrays, with those that predicting adds: what a cache has to reckon with."""
         stored = sum(array.nbytes for array in _tensors(self).values())
-        vectors = self.decision.support_vectors
-        m, d = vectors.shape
-        # scoring keeps a copy of them as it needs it, see `solver.kernels.values.KernelColumns`
-        copied = 8 * m * (d + 2) if self.decision.kind == "rbf" and isinstance(vectors, np.ndarray) else 0
+        copied = prepared_nbytes(self.decision.support_vectors, self.decision.kind)
         lookup = self.features.lookup_nbytes if isinstance(self.features, TableFeatures) else 0
         return stored + copied + lookup
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from scipy import sparse
 from solver.decision import DecisionState
 from solver.features.errors import StateError
 from solver.features.strings import pack_strings, unpack_strings
-from solver.kernels.values import KernelColumns
+from solver.kernels.values import KernelColumns, prepared_nbytes
 from solver.tensor_file import TensorFileError, read_tensors, write_tensors
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -93,22 +92,8 @@ class KeptRows:
     @property
     def nbytes(self) -> int:
         """About what it takes in memory."""
-        X = self.X
-        size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse.issparse(X) else X.nbytes
-        return size + self.numbers.nbytes + sum(len(key) + 64 for key in self.keys if key is not None) + (1 << 12)
-
-    def nearest(self, decision: DecisionState, X: Matrix, most: int) -> list[list[tuple[int, float]]]:
-        """Of each row of a matrix the places of those most like it, and how like it they are, the most like first."""
-        found = likeness(decision, X, self.X) if decision.kind == "rbf" else cosines(X, self._of_length_one)
-        made = []
-        for row in found:
-            best = np.argsort(-row, kind="stable")[:most]
-            made.append(list(zip(best.tolist(), row[best].tolist(), strict=True)))
-        return made
-
-    @cached_property
-    def _of_length_one(self) -> Matrix:
-        return of_length_one(self.X)
+        keys = sum(len(key) + 64 for key in self.keys if key is not None)
+        return _nbytes(self.X) + self.numbers.nbytes + keys + (1 << 12)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a file that `read` reads."""
@@ -163,17 +148,63 @@ def _matrix(tensors: dict[str, NDArray[Any]], rows: int, width: int) -> Matrix:
     return X
 
 
-def likeness(decision: DecisionState, A: Matrix, B: Matrix) -> FloatArray:
-    """How like rows are, from 0 to 1: the kernel of the model if it falls with the distance, else the cosine.
+class Likeness:
+    """How like rows are to given ones, from 0 to 1.
 
-    Returns
-    -------
-    float64 array of shape (rows of A, rows of B)
+    By the kernel of a model if it falls with the distance, else by the cosine.
+
+    Parameters
+    ----------
+    decision : DecisionState
+    B : matrix
+        The given rows, which are prepared once.
     """
-    if decision.kind == "rbf":
-        values: FloatArray = KernelColumns(B, "rbf", decision.gamma, decision.degree, decision.coef0).block(A)
-        return values
-    return cosines(A, of_length_one(B))
+
+    def __init__(self, decision: DecisionState, B: Matrix) -> None:
+        if decision.kind == "rbf":
+            kernel = KernelColumns(B, "rbf", decision.gamma, decision.degree, decision.coef0)
+            self._of: Callable[[Matrix], FloatArray] = kernel.block
+            self.nbytes = prepared_nbytes(B, "rbf")
+        else:
+            unit = of_length_one(B)
+            self._of = lambda A: cosines(A, unit)
+            self.nbytes = _nbytes(unit)
+
+    def __call__(self, A: Matrix) -> FloatArray:
+        """Likeness of rows to the given ones, shape (rows of A, given rows)."""
+        return self._of(A)
+
+
+class Neighbours:
+    """Labelled rows that are ready to be compared with others as a model does.
+
+    Parameters
+    ----------
+    kept : KeptRows
+    decision : DecisionState
+
+    Attributes
+    ----------
+    nbytes : int
+        About what it takes in memory.
+    """
+
+    def __init__(self, kept: KeptRows, decision: DecisionState) -> None:
+        self.kept = kept
+        self._likeness = Likeness(decision, kept.X)
+        self.nbytes = kept.nbytes + self._likeness.nbytes
+
+    def nearest(self, X: Matrix, most: int) -> list[list[tuple[int, float]]]:
+        """Of each row of a matrix the places of those most like it, and how like it they are, the most like first."""
+        made = []
+        for row in self._likeness(X):
+            best = np.argsort(-row, kind="stable")[:most]
+            made.append(list(zip(best.tolist(), row[best].tolist(), strict=True)))
+        return made
+
+
+def _nbytes(X: Matrix) -> int:
+    return sum(part.nbytes for part in ((X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)))
 
 
 def cosines(A: Matrix, unit: Matrix) -> FloatArray:

@@ -98,13 +98,21 @@ def decide(
 
     A model that encodes texts needs the vectors of those that `texts_of` has named.
     """
+    return decide_by_features(ready, rows, where, encoder)[0]
+
+
+def decide_by_features(
+    ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str, encoder: Encoder | None
+) -> tuple[Decisions, Matrix]:
+    """Do what `decide` does, and return the features of the rows, too."""
     try:
-        made, extra = ready.model.predict_rows(rows, encoder)
+        X, counts, extra = ready.model.matrix_of_rows(rows, encoder)
+        made = ready.model.decide(X, counts)
     except FeatureError as error:
         raise _refused(where, error) from None
     if ready.model.key is not None:
         extra = [name for name in extra if clean_name(name) != ready.model.key]
-    return decisions(ready, made, extra)
+    return decisions(ready, made, extra), X
 
 
 def texts_of(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], where: str = "body.rows") -> list[str]:

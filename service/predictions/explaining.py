@@ -10,8 +10,9 @@ import numpy as np
 from service.errors import InvalidRequest
 from service.predictions.deciding import PRODUCT_SECONDS, Decisions, ReadyModel
 from solver.explaining import MOST_PARTS, cut, explain
-from solver.features import Encoder, TableFeatures
-from solver.nearest import KeptRows
+from solver.features import TableFeatures
+from solver.nearest import KeptRows, Neighbours
+from solver.typing import Matrix
 
 MOST_ROWS = 100
 """Rows that are explained in one request, of models that are not large."""
@@ -61,10 +62,10 @@ def explained_at_once(ready: ReadyModel, most: int) -> int:
 def add_explanations(
     ready: ReadyModel,
     rows: Sequence[Mapping[str, Any]],
+    X: Matrix,
     made: Decisions,
     most: int,
-    encoder: Encoder | None,
-    kept: KeptRows | None,
+    neighbours: Neighbours | None,
 ) -> None:
     """Put beside each decision why it is so; the decision itself stays as it is.
 
@@ -73,21 +74,21 @@ def add_explanations(
     ready : ReadyModel
     rows : sequence of mappings
         That were decided on.
+    X : matrix
+        Their features, by which they were.
     made : Decisions
     most : int
         Parts, and labelled rows, of each row.
-    encoder : Encoder or None
-        Which the rows were decided with.
-    kept : KeptRows or None
+    neighbours : Neighbours or None
         Labelled rows of the training; None where the model has none.
     """
     model, features = ready.model, ready.model.features
     assert features is not None  # noqa: S101 (rows were decided on)
-    X, _, _ = model.matrix_of_rows(rows, encoder)
     texts = features.texts_with_terms(rows) if isinstance(features, TableFeatures) and features.has_text else []
     explanations = explain(model.decision, features, X, texts, most)
     labels = [str(label) for label in model.classes]
-    nearest = None if kept is None else kept.nearest(model.decision, X, most)
+    kept = None if neighbours is None else neighbours.kept
+    nearest = None if neighbours is None else neighbours.nearest(X, most)
     for row, explanation in enumerate(explanations):
         made.predictions[row]["explanation"] = {
             "weights": [

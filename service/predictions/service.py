@@ -18,7 +18,7 @@ from service.models.repository import ModelFile
 from service.models.shadows import ShadowKey
 from service.predictions.budget import BYTES_A_BYTE, BYTES_A_BYTE_OF_MAIL, HeldMemory, RequestBudget
 from service.predictions.cache import ByteCache
-from service.predictions.deciding import Decisions, ReadyModel, decide, keyed, texts_of
+from service.predictions.deciding import Decisions, ReadyModel, decide, decide_by_features, keyed, texts_of
 from service.predictions.encoding import TextEncoder
 from service.predictions.explaining import add_explanations, check_explained
 from service.predictions.inputs import InputKind, Notes, completed, rows_of
@@ -27,7 +27,7 @@ from service.predictions.schemas import PredictRequest
 from service.predictions.shadow import Shadows, ShownKind
 from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
-from solver.nearest import KeptRows
+from solver.nearest import Neighbours
 
 THREADS = 4
 """Loads and large predictions at a time."""
@@ -43,8 +43,12 @@ MAX_FREE_BYTES = 1 << 23
 class _Kept:
     """Labelled rows of one model, if it has any."""
 
-    rows: KeptRows | None
-    nbytes: int
+    neighbours: Neighbours | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes, also of what says that there are none."""
+        return 1024 + (0 if self.neighbours is None else self.neighbours.nbytes)
 
 
 class PredictionService:
@@ -225,10 +229,10 @@ class PredictionService:
         Texts that are to be encoded are so first, which may take as long as it takes: no thread waits for that. With
         `explain` each decision says why it is so.
         """
-        kept = None
+        neighbours = None
         if explain is not None:
             check_explained(ready, rows, explain, where)
-            kept = await self._kept_rows_of(ready)
+            neighbours = await self._neighbours_of(ready)
         identity, encoder = ready.model.encoder, None
         if identity is not None:
             if len(rows) <= FEW_ROWS:
@@ -238,24 +242,27 @@ class PredictionService:
             encoder = await self._encoder.vectors(identity, texts, gone)
 
         def apply() -> Decisions:
-            made = decide(ready, rows, where, encoder)
+            made, X = decide_by_features(ready, rows, where, encoder)
             if explain is not None:
-                add_explanations(ready, rows, made, explain, encoder, kept)
+                add_explanations(ready, rows, X, made, explain, neighbours)
             return keyed(ready, rows, made) if with_keys else made
 
         if cost <= ready.quick_rows and explain is None:
             return apply()
         return await to_thread.run_sync(apply, limiter=self._threads)
 
-    async def _kept_rows_of(self, ready: ReadyModel) -> KeptRows | None:
+    async def _neighbours_of(self, ready: ReadyModel) -> Neighbours | None:
         """Return the labelled rows that rows are compared with; None where the model has none."""
-
-        async def load() -> _Kept:
-            found = await to_thread.run_sync(self._files.kept_rows, project, ready.model_id, limiter=self._threads)
-            return _Kept(found, 1024 + (0 if found is None else found.nbytes))  # also what says that there are none
-
         project = ready.usage.project_id
-        return (await self._kept_rows.get((project, ready.model_id), load)).rows
+
+        def load() -> _Kept:
+            found = self._files.kept_rows(project, ready.model_id)
+            return _Kept(None if found is None else Neighbours(found, ready.model.decision))
+
+        async def loaded() -> _Kept:
+            return await to_thread.run_sync(load, limiter=self._threads)
+
+        return (await self._kept_rows.get((project, ready.model_id), loaded)).neighbours
 
     async def _load(self, file: ModelFile) -> ReadyModel:
         def load() -> ReadyModel:

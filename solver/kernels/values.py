@@ -109,6 +109,12 @@ def finish(
     return dots
 
 
+def prepared_nbytes(Z: Matrix, kind: str) -> int:
+    """Bytes that `KernelColumns` takes beside the fixed samples."""
+    m, d = Z.shape
+    return 8 * m + (8 * (m * (d + 2) + d) if kind == "rbf" and not sp.issparse(Z) else 0)
+
+
 class KernelColumns:
     """Kernel values of any samples with fixed ones, which are checked and prepared once.
 

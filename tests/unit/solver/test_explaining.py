@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from solver.features import (
 )
 from solver.features.encoded import encoder_text
 from solver.model_file import Model, read_model, write_model
-from solver.nearest import MOST_BYTES, KeptRows, KeptRowsError
+from solver.nearest import MOST_BYTES, KeptRows, KeptRowsError, Neighbours
 from solver.training import TrainedModel, TrainingRequest, train
 
 ALL = 10**6
@@ -327,12 +328,49 @@ def test_the_nearest_rows_are_those_that_a_look_at_each_finds(tmp_path: Path, in
     assert kept.numbers.tolist() == [100 + i if i < 20 else -1 for i in labelled]
     assert kept.keys == [f"key {100 + i}" if i < 20 else None for i in labelled]
     state = replace(decision(kind, X), gamma=0.1)
-    for at, found in enumerate(kept.nearest(state, X[:3], 4)):
+    for at, found in enumerate(Neighbours(kept, state).nearest(X[:3], 4)):
         distances = ((dense[labelled] - dense[at]) ** 2).sum(axis=1)
         lengths = np.linalg.norm(dense[labelled], axis=1) * np.linalg.norm(dense[at])
         likeness = np.exp(-0.1 * distances) if kind == "rbf" else np.maximum(0, dense[labelled] @ dense[at] / lengths)
         assert [place for place, _ in found] == np.argsort(-likeness, kind="stable")[:4].tolist()
         np.testing.assert_allclose([how for _, how in found], np.sort(likeness)[::-1][:4], atol=1e-6)
+
+
+@pytest.mark.parametrize("in_csr", [False, True])
+@pytest.mark.parametrize("kind", ["rbf", "linear"])
+def test_what_comparing_takes_is_known(kind: str, in_csr: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((700, 900), density=0.3, rng=rng, format="csr") if in_csr else rng.normal(size=(700, 900))
+    every = np.arange(700)
+    kept = KeptRows.of(X, every, every % 2 == 0, every, 700, seed=0)
+    tracemalloc.start()
+    try:
+        ready = Neighbours(kept, decision(kind, X))
+        taken = kept.X.nbytes if not in_csr else 8 * kept.X.nnz
+        taken += tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert ready.nbytes == pytest.approx(taken, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["rbf", "poly", "linear"])
+@pytest.mark.parametrize(("in_csr", "vectors", "width"), [(False, 400, 6000), (True, 2000, 50_000)])
+def test_reasons_of_a_large_model_take_little_memory(kind: str, in_csr: bool, vectors: int, width: int) -> None:
+    rng = np.random.default_rng(0)
+    shape = (vectors, width)
+    X = sparse.random_array(shape, density=0.002, rng=rng, format="csr") if in_csr else rng.normal(size=shape)
+    features = MatrixFeatures().fit(MatrixData(X, first_index=0))
+    made, _ = features.transform(MatrixData(X, first_index=0))
+    state = replace(decision(kind, made), gamma=1 / width)
+    state.decision_function(made[:1])  # which prepares it
+    tracemalloc.start()
+    try:
+        found = explain(state, features, made[:3], [], 50)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [len(each.changes) for each in found] == [50] * 3
+    assert peak < 16 << 20
 
 
 def test_no_more_rows_are_kept_than_fit() -> None:
