@@ -6,6 +6,7 @@ Everything comes of the counts that a report keeps, so that thresholds of old an
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +18,6 @@ from solver.choices import PROMISE_CONFIDENCE, Certificate, PromiseLevel, rate_n
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import WORTH_FOR_INTERVALS, clopper_pearson_lower, wilson
 from solver.operating_point import FEWEST_NEGATIVES, Objective, PointStatus, measure_words
-from solver.promise_words import counted_on
 from solver.report import (
     Abstention,
     CalledRows,
@@ -36,6 +36,14 @@ _A_FEW_MORE: Final = 0.2
 _MOST_ROWS: Final = 10_000
 _SIZES: Final = np.unique(np.geomspace(1, _MOST_ROWS, 1500).astype(np.int64))
 """More rows than the last are not asked for."""
+
+
+_NAMES: Final = {
+    "f1": "an F1 of",
+    "f_beta": "an F-beta of",
+    "precision": "a precision of",
+    "recall": "a recall of",
+}
 
 
 Counts = ConfusionCounts | Measures
@@ -109,7 +117,10 @@ def promise_of(
         needs = _needs(objective, calibration, evidence, confidence, labelled, objective.certificate or certificate)
         needs = _that_there_are(needs, unlabelled, called, every=objective.specificity_target > 0)
     promised = None
-    sentence = _sentence(objective, calibration, test, positive, level, chance, confidence, bounds, needs, unlabelled)
+    said, advice = _sentence(
+        objective, calibration, test, positive, level, chance, confidence, bounds, needs, unlabelled
+    )
+    sentence = said + advice
     if abstained is not None and not has_seen:
         promised = _abstention(objective, abstained, test_abstained, confidence)
         sentence = f"{sentence} {_abstention_words(promised, abstained, confidence)}"
@@ -121,6 +132,7 @@ def promise_of(
         needs=needs,
         abstain=promised,
         sentence=sentence,
+        advice=advice,
     )
 
 
@@ -286,33 +298,50 @@ def _sentence(
     bounds: dict[str, float],
     needs: Needs | None,
     unlabelled: int | None,
-) -> str:
+) -> tuple[str, str]:
+    """What can be relied on, and what would prove more, which goes on from there."""
     if not bounds:
-        return "Nothing can be promised: the threshold was chosen on rows that trained the model."
+        return "Nothing can be promised: the threshold was chosen on rows that trained the model.", ""
     if "cost" in bounds:
-        return _cost_sentence(objective, counts, positive, bounds["cost"])
-    counted = counted_on(bounds, objective.kind)
+        return _cost_sentence(objective, counts, positive, bounds["cost"]), ""
+    counted = _counted_on(bounds, objective.kind)
     if level is None:
-        return f"{counted}."
+        return f"{counted}.", ""
     less = f" {_capital(_less(objective, unlabelled))}"
     wanted = objective.targets_in_words
     verb = "is" if len(objective.targets) == 1 else "are"
     if level == "proven":
-        return f"{_capital(wanted)} {verb} proven for new rows like the labelled ones, with confidence {confidence:g}."
+        said = f"{_capital(wanted)} {verb} proven for new rows like the labelled ones, with confidence {confidence:g}."
+        return said, ""
     if level == "missed":
-        return f"The labelled rows reach {_reached(objective, counts)}, where {wanted} was asked. {counted}.{less}"
+        return f"The labelled rows reach {_reached(objective, counts)}, where {wanted} was asked. {counted}.", less
     odds = "" if chance is None else f" (chance {percent(chance)})"
+    advice = _advice(objective, counts, needs, positive, wanted, unlabelled)
     if level == "likely":
         said = f"{_capital(wanted)} {verb} likely to hold on new rows{odds}, not proven"
     elif test is not None and _misses_a_target(objective, test):
         only, little = ("", "much") if objective.specificity_target > 0 else (" only", "little")
         said = f"The test rows reach{only} {_reached(objective, test)}, too {little} to promise {wanted}{odds}"
-        return f"{said}; {counted[0].lower()}{counted[1:]}.{less}"
+        advice = less
     else:
         said = f"{_few(objective, counts, test, positive)} to promise {wanted}{odds}"
-    return (
-        f"{said}; {counted[0].lower()}{counted[1:]}.{_advice(objective, counts, needs, positive, wanted, unlabelled)}"
+    return f"{said}; {counted[0].lower()}{counted[1:]}.", advice
+
+
+def _counted_on(bounds: Mapping[str, float], kind: str) -> str:
+    """What can be counted on, as a sentence without its full stop."""
+    names = _NAMES | {"false_positive_rate": f"a {rate_name(kind)} of at most"}
+    return "What you can count on is " + " and ".join(
+        f"{names[name]} {_rounded(name, bound)}" for name, bound in bounds.items()
     )
+
+
+def _rounded(name: str, bound: float) -> str:
+    """A bound with the digits that it is worth, rounded to the safe side."""
+    if name != "false_positive_rate":
+        return f"{bound:.2f}"
+    digits = max(2, 1 - math.floor(math.log10(max(bound, 1e-9))))
+    return f"{math.ceil(bound * 10**digits - 1e-9) / 10**digits:.{digits}f}"
 
 
 def _cost_sentence(objective: Objective, counts: Counts, positive: str, bound: float) -> str:

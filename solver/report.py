@@ -573,6 +573,15 @@ class Promise(JsonObject):
         default=None, metadata=_about("Of both labels, where rows may be left undecided; else null.")
     )
     sentence: str = field(metadata=_about("All of it in words."))
+    advice: str = field(
+        default="",
+        metadata=_about("The part of `sentence` that says what would prove more. Empty: none, or a model of before."),
+    )
+
+    @property
+    def without_advice(self) -> str:
+        """The sentence of a target that was proven otherwise."""
+        return self.sentence.replace(self.advice, "", 1)
 
 
 @dataclass(frozen=True, kw_only=True)

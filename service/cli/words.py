@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from solver.choices import TARGET_KINDS
-from solver.promise_words import without_advice
 from solver.report import Abstention, ReportedPoint, percent
 
 UNDECIDED = "undecided"
@@ -108,10 +107,7 @@ def reasons(point: ReportedPoint, *, is_proven: bool = False) -> list[str]:
     said = point.promise.sentence
     is_told = point.status == "preference_unmet" and point.promise.level == "missed"  # once is enough
     others = [] if is_told or point.status_reason in ("", said) else [point.status_reason]
-    return [
-        f"from the labels alone: {without_advice(point.promise, str(point.objective['kind']))}" if is_proven else said,
-        *others,
-    ]
+    return [f"from the labels alone: {point.promise.without_advice}" if is_proven else said, *others]
 
 
 def outcome_words(point: ReportedPoint) -> str:

@@ -67,7 +67,7 @@ def _promised(model: Model) -> Iterator[str]:
             if audit.id == model.proven_by:
                 yield from ("", f"**Audit {audit.id}: {_text(audit.sentence)}.**")
         if promise is not None:
-            yield from ("", _text(alone_words(promise, str(model.objective["kind"]))))
+            yield from ("", _text(alone_words(promise)))
     elif promise is not None:
         yield from ("", f"**{_text(promise.sentence)}**")
     needs = None if promise is None else promise.needs

@@ -67,7 +67,7 @@ def _promised(model: Model) -> list[str]:
         return proofs
     return [
         *proofs,
-        model.promise.sentence if model.proven_by is None else alone_words(model.promise, str(model.objective["kind"])),
+        model.promise.sentence if model.proven_by is None else alone_words(model.promise),
     ]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.shown_text import number, percent
-from solver.promise_words import without_advice
 from solver.report import Promise
 
 LEVELS: Mapping[str | None, str] = {
@@ -50,9 +49,9 @@ def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
     return "Not known"
 
 
-def alone_words(promise: Promise, kind: str) -> str:
+def alone_words(promise: Promise) -> str:
     """Say what the labelled rows promise of a target that an audit has proven: nothing is advised to prove it."""
-    return f"From the labels alone: {without_advice(promise, kind)}"
+    return f"From the labels alone: {promise.without_advice}"
 
 
 def promise_level(level: str | None) -> str:

@@ -17,7 +17,6 @@ from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import clopper_pearson_lower, cost_interval
 from solver.operating_point import Objective
 from solver.promise import promise_of, promised_status
-from solver.promise_words import without_advice
 from solver.report import Abstention, CalledRows, Promise
 
 PRECISION = {"kind": "precision", "target": 0.95}
@@ -111,11 +110,19 @@ def test_levels_and_words(objective: Any, counts: tuple[int, ...], more: Any, le
 )
 def test_of_what_an_audit_has_proven_no_further_proof_is_advised(objective: Any, counts: tuple[int, ...]) -> None:
     made = promise(objective, *counts)
-    said = without_advice(made, objective["kind"])
+    said = made.without_advice
     assert len(said) < len(made.sentence)
     assert made.sentence.startswith(said)
     assert said.endswith(f"{round(next(iter(made.bounds.values())), 2):.2f}.") or objective["kind"] == "ham_loss"
     assert "o prove" not in said
+
+
+def test_a_promise_of_before_has_no_advice_of_its_own() -> None:
+    stored = promise(PRECISION, 10, 0, 90, 5).to_dict()
+    assert stored["advice"]
+    assert stored["advice"] in stored["sentence"]
+    del stored["advice"]
+    assert Promise.from_dict(stored).without_advice == stored["sentence"]
 
 
 def test_what_is_said_of_both_labels_stays() -> None:
@@ -128,7 +135,7 @@ def test_what_is_said_of_both_labels_stays() -> None:
         negative=CalledRows(label="ham", rows=5, right=5),
     )
     made = promise(PRECISION, 10, 0, 90, 5, abstained=chosen)
-    said = without_advice(made, "precision")
+    said = made.without_advice
     assert "audit" in made.sentence
     assert "audit" not in said
     assert " Of the rows called 'spam' " in said
