@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -194,13 +195,18 @@ def without_descriptors(error: BaseException | None) -> Response | None:
     return None
 
 
+_BRANCH = re.compile(r"(?:function-\w+|list|dict|literal|nullable)\[.*\]", re.DOTALL)
+"""What pydantic calls one of several forms that a value may have, by the types and functions of its program."""
+
+
 def _field_error(item: Mapping[str, Any]) -> FieldError:
     return FieldError(field_path(item["loc"]), _message(item))
 
 
 def field_path(location: Sequence[str | int]) -> str:
     """Join a location to a path, cut to a length that cannot be used to send the request back."""
-    path = ".".join(str(part)[:MAX_FIELD_LENGTH] for part in location[:8])
+    named = [part for part in location if not (isinstance(part, str) and _BRANCH.fullmatch(part))]
+    path = ".".join(str(part)[:MAX_FIELD_LENGTH] for part in named[:8])
     return path if len(path) <= MAX_FIELD_LENGTH else path[: MAX_FIELD_LENGTH - 1] + "…"
 
 
