@@ -128,10 +128,10 @@ def _store_dense(
 ) -> Columnar:
     _check_dense(X)
     n, d = X.shape
+    if d == 0:
+        raise IngestError("empty", "array X has no column")
     labels = [] if y is None else [y]
     width = d + len(labels)
-    if width == 0:
-        raise IngestError("empty", "array X has no column")
     check_columns(width, limits)
     check_size(n, width, limits)
     as_they_are: list[Storage] = ["number" for _ in range(d)]

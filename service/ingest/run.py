@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from service.ingest.errors import Code, IngestError
 from service.ingest.limits import (
@@ -75,6 +75,14 @@ class _Column(_Strict):
     identifiers: Annotated[dict[Name, Listed], Field(max_length=MAX_MISSING_SPELLINGS)] | None = None
 
 
+def _checked_column(column: dict[str, Any]) -> dict[str, Any]:
+    """Return one as it is stored. None stays an object of pydantic: tens of thousands would take 4 KB each."""
+    return _Column.model_validate(column).model_dump(exclude_none=True)
+
+
+CheckedColumn = Annotated[dict[str, Any], AfterValidator(_checked_column)]
+
+
 class LineCounts(_Strict):
     """What became of the lines of a delimited text, see `service.ingest.quoting.Lines`; the others are rows."""
 
@@ -108,15 +116,11 @@ class IngestResult(_Strict):
     dropped_rows: Count
     lines: LineCounts | None = None
     left_out: Annotated[dict[Name, Reason], Field(max_length=1_000_000)] = {}
-    columns: list[dict[str, Any]]
+    columns: list[CheckedColumn]
     warnings: list[str]
     seconds: Finite
     cpu_seconds: Finite
     peak_memory_bytes: Count
-
-
-class _Result(IngestResult):
-    columns: list[_Column]  # type: ignore[assignment]
 
 
 class _Error(_Strict):
@@ -127,7 +131,7 @@ class _Error(_Strict):
 
 
 class _Answer(_Strict):
-    result: _Result | None = None
+    result: IngestResult | None = None
     error: _Error | None = None
 
 
@@ -267,6 +271,4 @@ def _checked_answer(answer: bytes) -> IngestResult:
         raise IngestError(error.code, error.message, line=error.line, column=error.column)
     if parsed.result is None:
         raise _no_answer()
-    fields = parsed.result.model_dump(exclude={"columns"})
-    fields["columns"] = [column.model_dump(exclude_none=True) for column in parsed.result.columns]
-    return IngestResult(**fields)
+    return parsed.result

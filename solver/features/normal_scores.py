@@ -139,7 +139,6 @@ class NormalScores:
         Parameters
         ----------
         arrays : mapping of str to ndarray
-            Floats are finite.
         columns : int
             How many columns of numbers there are.
 
@@ -156,9 +155,10 @@ class NormalScores:
         ends = np.cumsum(counts)[:-1]
         knots = [Knots(*each) for each in zip(np.split(values, ends), np.split(scores, ends), strict=True)]
         for each in knots if len(counts) else []:
-            if (np.diff(each.values) < _LEAST_GAP).any() or (np.diff(each.scores) <= 0).any():
+            # of NaN, neither is so
+            if not ((np.diff(each.values) >= _LEAST_GAP).all() and (np.diff(each.scores) > 0).all()):
                 raise StateError("table features: knots and their scores must rise")
             with np.errstate(over="ignore"):
-                if not each.values[-1] - each.values[0] < math.inf or np.abs(each.scores).max() > 100:
+                if not (each.values[-1] - each.values[0] < math.inf and np.abs(each.scores).max() <= 100):
                     raise StateError("table features: knots are too far apart")
         return cls(skewed.tolist(), knots if len(counts) else [])

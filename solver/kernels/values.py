@@ -111,7 +111,7 @@ def finish(
 
 def prepared_nbytes(Z: Matrix, kind: str) -> int:
     """Bytes that `KernelColumns` takes beside the fixed samples."""
-    m, d = Z.shape
+    m, d = int(Z.shape[0]), int(Z.shape[1])
     return 8 * m + (8 * (m * (d + 2) + d) if kind == "rbf" and not sp.issparse(Z) else 0)
 
 

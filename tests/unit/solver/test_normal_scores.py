@@ -136,3 +136,14 @@ def test_a_state_that_contradicts_itself_is_refused(part: str, value: list[int] 
     lie = arrays[part][::-1].copy() if value is None else np.array(value)
     with pytest.raises(StateError):
         TableFeatures.from_state({**arrays, part: lie}, meta)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [0, 1, -1])
+@pytest.mark.parametrize("part", ["knots", "knot_scores"])
+def test_knots_that_are_no_numbers_are_refused(part: str, at: int, value: float) -> None:
+    arrays, meta = TableFeatures().fit(table(income=INCOMES)).state()
+    lie = arrays[part].copy()
+    lie[at] = value
+    with pytest.raises(StateError):
+        TableFeatures.from_state({**arrays, part: lie}, meta)

@@ -101,6 +101,7 @@ def test_without_labels() -> None:
     assert matrix.labels("y") == [None] * 3
     assert (matrix.columns["y"]["missing"], matrix.columns["y"]["distinct"]) == (3, 0)
     assert refusal(packed(X=np.empty((3, 0))), "npz").code == "empty"
+    assert refusal(packed(X=np.empty((3, 0)), y=Y), "npz").code == "empty"
     assert refusal(packed(X=X), "npz", {"columns": {"y": "category"}}).code == "unknown_column"
 
 
