@@ -19,7 +19,7 @@ import argparse
 import importlib.util
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,12 +75,15 @@ class Draw:
         }
 
 
-def sets(folder: Path | None) -> Iterator[tuple[str, Any, NDArray[np.bool_]]]:
+def sets(folder: Path | None, only: Collection[str] | None = None) -> Iterator[tuple[str, Any, NDArray[np.bool_]]]:
+    """Those of scikit-learn and of the folder; of the folder `only` some, if that is said."""
     X, y = load_breast_cancer(return_X_y=True)
     yield "breast cancer", X, y == 0
     X, y = load_digits(return_X_y=True)
     yield "digits", X, np.isin(y, (3, 8, 9))
     for path in sorted(folder.glob("*.npz")) if folder else ():
+        if only is not None and path.stem not in only:
+            continue
         with np.load(path, allow_pickle=False) as stored:
             if "X" in stored:
                 X = stored["X"].astype(np.float64)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         AugmentedClassifier,
         AutoClassifier,
         BayesianSets,
+        BiasedSVM,
         ClusterSVM,
         GaussianMixtureClassifier,
         LaplacianSVM,
@@ -54,7 +55,15 @@ if TYPE_CHECKING:
     from solver.model_file import load_model, save_model
 
 _ESTIMATORS = (
-    *("AugmentedClassifier", "AutoClassifier", "BayesianSets", "CS4VM", "ClusterSVM", "GaussianMixtureClassifier"),
+    *(
+        "AugmentedClassifier",
+        "AutoClassifier",
+        "BayesianSets",
+        "BiasedSVM",
+        "CS4VM",
+        "ClusterSVM",
+        "GaussianMixtureClassifier",
+    ),
     *("LaplacianSVM", "MeanS3VM", "OneVsOne", "OneVsRest", "PSVM", "RampTSVM", "RocSVM"),
     *("SVM", "SelfTraining", "SpyBayesianSets", "SpyEM", "TSVM"),
 )
@@ -93,6 +102,7 @@ __all__ = [
     "AugmentedClassifier",
     "AutoClassifier",
     "BayesianSets",
+    "BiasedSVM",
     "BusyError",
     "Client",
     "ClientError",

@@ -28,7 +28,7 @@ from solver.parameters import (
     number,
 )
 
-__all__ = ["ALGORITHMS", "AUTO", "AlgorithmSpec", "ParamError", "Parameter", "validate_params"]
+__all__ = ["ALGORITHMS", "AUTO", "POSITIVES_ONLY", "AlgorithmSpec", "ParamError", "Parameter", "validate_params"]
 
 
 FEWEST_RULER_ROWS: Final = 100
@@ -51,6 +51,8 @@ class AlgorithmSpec:
         Whether it learns from unlabelled rows and cannot do without.
     can_cross_certify : bool
         Whether nothing but the threshold is chosen by left-out scores, so that they may test it.
+    needs_negatives : bool
+        Whether it cannot learn where no negative row is labelled.
     """
 
     name: str
@@ -60,6 +62,7 @@ class AlgorithmSpec:
     parameters: tuple[Parameter, ...]
     needs_unlabelled: bool = True
     can_cross_certify: bool = True
+    needs_negatives: bool = True
 
     def load(self) -> Any:
         """Import the estimator's class."""
@@ -122,6 +125,8 @@ SHARE: Final = (
     number("prior_strength", None, 0, 1e9, NOT_NEGATIVE,
         "How many labelled rows positive_share is worth; null takes it as it is."),
 )
+KNOWN_SHARE: Final = number("positive_share", None, 1e-6, 1 - 1e-6, BETWEEN_0_AND_1,
+    "Share of positives among the unlabelled rows, where no negative row is labelled; null estimates it.")
 _LABEL_MEANS: Final = (
     number("C1", 1.0, 1e-6, 1e9, POSITIVE, "Cost of a margin error of a labelled row."),
     number("C2", 0.1, 1e-9, 1e9, POSITIVE, "Cost of a margin error of an unlabelled row."),
@@ -143,11 +148,13 @@ _LIST: Final = (
         (
             *SHARED,
             SOLVER,
+            KNOWN_SHARE,
             choice("mode", choices.JudgeMode, "safe",
                 "How much better than svm another method must be on left-out rows: safe asks for 1.64 standard errors, "
                 "balanced for one, bold for a half."),
         ),
         needs_unlabelled=False,
+        needs_negatives=False,
     ),
     AlgorithmSpec(
         "svm",
@@ -299,12 +306,14 @@ _LIST: Final = (
         Cost(solves=30, on_all_rows=False, passes=150),
         (
             *SEMI_SUPERVISED,
+            KNOWN_SHARE,
             number("c", "spies", 1e-6, 1e6, POSITIVE,
                 "Strength of the prior; spies takes the one that ranks left-out positive rows highest.",
                 beside=choices.Spies),
             choice("cut", choices.CutRule, "lee-liu",
                 "Where score 0 is: two rules for left-out positive rows, or the positives' share of labelled rows."),
         ),
+        needs_negatives=False,
     ),
     AlgorithmSpec(
         "spy-em",
@@ -313,6 +322,7 @@ _LIST: Final = (
         Cost(solves=30, on_all_rows=False, passes=600),
         (
             *SEMI_SUPERVISED,
+            KNOWN_SHARE,
             number("spies", 0.1, 1e-6, 1 - 1e-6, BETWEEN_0_AND_1, "Share of the positive rows that are spies."),
             number("noise", 0.15, 0, 1, Domain(0, 1, closed="both"),
                 "A reliable negative scores no higher than this share of the rows in noise_of."),
@@ -320,6 +330,7 @@ _LIST: Final = (
             choice("labels", choices.PosteriorLabels, "soft",
                 "Whether a row belongs to both classes by its posterior, or to the likelier one alone."),
         ),
+        needs_negatives=False,
     ),
     AlgorithmSpec(
         "roc-svm",
@@ -329,10 +340,26 @@ _LIST: Final = (
         (
             *SEMI_SUPERVISED,
             SOLVER,
+            KNOWN_SHARE,
             integer("clusters", 10, 1, 1000, "Of reliable negatives, each looked at by itself."),
             choice("scope", choices.ClusterScope, "reliable",
                 "Rows that the look at clusters may take: what Rocchio's rule has found, or any."),
         ),
+        needs_negatives=False,
+    ),
+    AlgorithmSpec(
+        "biased-svm",
+        "SVM of the positive rows against the unlabelled ones, of which an error costs less.",
+        "solver.estimators:BiasedSVM",
+        Cost(solves=6),
+        (
+            *SEMI_SUPERVISED,
+            SOLVER,
+            KNOWN_SHARE,
+            number("unlabeled_factor", 1.0, 1e-6, 1e6, POSITIVE,
+                "What unlabelled rows weigh together, as a multiple of what positive rows weigh together."),
+        ),
+        needs_negatives=False,
     ),
 )
 
@@ -340,6 +367,8 @@ _LIST: Final = (
 
 ALGORITHMS: Final[dict[str, AlgorithmSpec]] = {spec.name: spec for spec in _LIST}
 """By name."""
+POSITIVES_ONLY: Final = "biased-svm"
+"""What `auto` takes where no negative row is labelled; benchmarks/positives.py lays it beside the others."""
 
 
 def validate_params(algorithm: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from solver.features.categories import Spellings
 from solver.features.dates import example_of, guess_format
 from solver.features.rows import RowReader, clean_name
 from solver.kinds import MAX_LEVELS
+from solver.labels import all_but, lone_negative
 from solver.report import ConcludedFeedback, FeedbackReport, RefusedFeedback
 from solver.typing import BoolArray, FloatArray, IndexArray
 
@@ -112,6 +113,7 @@ class Rules:
     positive: str | None
     unlabeled: Sequence[str]
     missing: MissingPolicy
+    negative: Sequence[str] = ()
 
     def is_feature(self, name: str) -> bool:
         """Whether a column may become a feature."""
@@ -289,7 +291,12 @@ def _known_labels(labels: NDArray[Any], rules: Rules) -> dict[str, str]:
     others = [label for label in found if label != rules.positive]
     if rules.positive is not None and others:
         # what a model calls all labels but the positive one
-        known.setdefault(f"not {rules.positive}", others[0])
+        known.setdefault(all_but(rules.positive), others[0])
+    if len(found) == 1 and rules.positive in (
+        None,
+        found[0],
+    ):  # the first negative row may come of a correction, under the name that the model has for it
+        known |= {label: label for label in (*rules.negative, lone_negative(found[0], rules.negative))}
     return known
 
 

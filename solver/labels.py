@@ -138,6 +138,18 @@ def unclear_labels(
     )
 
 
+def lone_negative(positive: str, negative: Sequence[str]) -> str:
+    """Return the name of the negative class where no row has its label: the one that the request lists, if any."""
+    if len(negative) == 1:
+        return negative[0]
+    return {"1": "0", "+1": "-1"}.get(positive) or all_but(positive)
+
+
+def all_but(positive: str) -> str:
+    """Return the name of the negative class where it has several labels, or none that anybody knows."""
+    return f"not {positive}"
+
+
 def keep_labels(positive: BoolArray, labelled: BoolArray, keep: int, seed: int) -> BoolArray:
     """Return which rows keep their label where only so many shall be known, for experiments.
 

@@ -304,7 +304,7 @@ def _sentence(
         return "Nothing can be promised: the threshold was chosen on rows that trained the model.", ""
     if "cost" in bounds:
         return _cost_sentence(objective, counts, positive, bounds["cost"]), ""
-    counted = _counted_on(bounds, objective.kind)
+    counted = counted_on(bounds, objective.kind)
     if level is None:
         return f"{counted}.", ""
     less = f" {_capital(_less(objective, unlabelled))}"
@@ -328,8 +328,8 @@ def _sentence(
     return f"{said}; {counted[0].lower()}{counted[1:]}.", advice
 
 
-def _counted_on(bounds: Mapping[str, float], kind: str) -> str:
-    """What can be counted on, as a sentence without its full stop."""
+def counted_on(bounds: Mapping[str, float], kind: str) -> str:
+    """Say what can be counted on, as a sentence without its full stop; `kind` is that of the objective."""
     names = _NAMES | {"false_positive_rate": f"a {rate_name(kind)} of at most"}
     return "What you can count on is " + " and ".join(
         f"{names[name]} {_rounded(name, bound)}" for name, bound in bounds.items()
@@ -427,7 +427,7 @@ def _advice(
     if needs.random_labels <= 0:
         return f" Ask for it with a confidence: the labels there are may prove {wanted}."
     if needs.by_audit and needs.checked_rows is not None:
-        return _audit_advice(needs, needs.checked_rows, positive, wanted)
+        return audit_advice(needs, needs.checked_rows, positive, wanted)
     said = f" Label {_some(needs.random_labels)} more rows, drawn at random, to prove {wanted}"
     if unlabelled is None or unlabelled >= needs.random_labels:
         return f"{said}."
@@ -435,7 +435,8 @@ def _advice(
     return f"{said}: {there}, so upload more."
 
 
-def _audit_advice(needs: Needs, checks: int, positive: str, wanted: str) -> str:
+def audit_advice(needs: Needs, checks: int, positive: str, wanted: str) -> str:
+    """Say which rows to check in an audit to prove a target."""
     if needs.checkable == 0:
         return (
             f" There is no unlabelled row that it calls {positive!r}: to prove {wanted}, upload more rows, and check "

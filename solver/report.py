@@ -427,6 +427,62 @@ class CurvePoints(JsonObject):
 
 
 @dataclass(frozen=True)
+class FoundPoints(JsonObject):
+    """What lies above each threshold where no negative row is labelled, see `solver.positive_unlabelled.left_out`."""
+
+    thresholds: list[float]
+    found: list[int]
+    called: list[int]
+    positives: int
+    unlabelled: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositivesOnly(JsonObject):
+    """What is known of a model where no negative row is labelled, of rows like the unlabelled ones.
+
+    The recall is counted on positive rows that were left out; all else follows from the share of the unlabelled rows
+    that is called positive, and from the share of them that is so. No negative row was seen.
+    """
+
+    share: Estimate = field(metadata=_about("Of positives among the unlabelled rows."))
+    share_given: bool = field(metadata=_about("Whether the request said it (`positive_share`); else it is estimated."))
+    share_useful: bool = field(metadata=_about("Whether the interval of the share is short enough to say anything."))
+    found: int = field(metadata=_about("Left-out positive rows that are called positive."))
+    positives: int = field(metadata=_about("Positive rows, each left out once."))
+    called: int = field(metadata=_about("Left-out unlabelled rows that are called positive."))
+    unlabelled: int = field(metadata=_about("Unlabelled rows that were left out once: all, or some that chance drew."))
+    unlabelled_rows: int = field(metadata=_about("Unlabelled rows that there are."))
+    recall: Estimate
+    called_share: Estimate = field(metadata=_about("Of the unlabelled rows that is called positive."))
+    precision: Estimate | None = field(
+        metadata=_about("With the share. Null where that is not useful, or nothing is called positive.")
+    )
+    f1: Estimate | None = field(metadata=_about("With the share; null where that is not useful."))
+    false_positive_rate: Estimate | None = field(metadata=_about("With the share; null where that is not useful."))
+    cost: Estimate | None = field(
+        default=None, metadata=_about("Mean cost of a row, with the share, where the objective is a cost.")
+    )
+    confidence: float = field(default=0.95, metadata=_about("Level of the intervals."))
+    curve: FoundPoints | None = field(default=None, metadata=_INSIDE)
+    sentence: str = field(metadata=_about("What the figures rest on, in words."))
+
+    @property
+    def figures(self) -> list[tuple[str, Estimate]]:
+        """The figures with their names, for people; a cost is in the units of the request, all else are shares."""
+        found = [
+            ("Recall, of left-out positive rows", self.recall),
+            ("Called positive, of unlabelled rows", self.called_share),
+            (f"Share of positives among these, {'given' if self.share_given else 'estimated'}", self.share),
+            ("Precision, with that share", self.precision),
+            ("F1, with that share", self.f1),
+            ("False positive rate, with that share", self.false_positive_rate),
+            ("Cost of a row, with that share", self.cost),
+        ]
+        return [(name, value) for name, value in found if value is not None]
+
+
+@dataclass(frozen=True)
 class RowsToLabel(JsonObject):
     """Unlabelled rows from whose labels most is to be learned, see `solver.labelling_queue`; most first."""
 
@@ -678,6 +734,9 @@ class Report(ReportedPoint):
     test_abstain: Abstention | None = field(
         default=None,
         metadata=_about("The labels that the test rows were given, where rows may be left undecided; else null."),
+    )
+    positives_only: PositivesOnly | None = field(
+        default=None, metadata=_about("Where no negative row measured: what is known without any; else null.")
     )
     refit: Refit | None = field(
         default=None, metadata=_about("Null where the model never learned from the test rows, or there are none.")

@@ -10,8 +10,9 @@ from solver.algorithms import ALGORITHMS
 from solver.choices import Certificate
 from solver.evaluation import WORTH_FOR_INTERVALS, ConfusionCounts, OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve, point_at
+from solver.positives_only import OnlyPositives, choose_place, reached, told_at
 from solver.promise import Counts, promise_of, promised_status
-from solver.report import Abstention, Measures, Promise, Report, ReportedPoint
+from solver.report import Abstention, Measures, PositivesOnly, Promise, Report, ReportedPoint
 
 FEWEST_OF_A_CLASS: Final = 2
 """Calibration rows of each class that a certificate needs."""
@@ -187,10 +188,12 @@ def _unproven(objective: Objective) -> Objective:
 
 def stored_promise(report: Report, point: StoredPoint, *, picked: bool = False) -> Promise | None:
     """What an operating point promises that was applied to the model of this report; `picked` as of `ChosenPoint`."""
-    if point.calibration is None:
-        return None
     objective = Objective.parse(point.objective)
     objective = _unproven(objective) if picked else objective
+    if report.positives_only is not None:
+        return told_at(report.positives_only, point.threshold, objective, report.classes.positive)[1]
+    if point.calibration is None:
+        return None
     is_proven = objective.confidence is not None and point.status == "met"
     return _promise(report, objective, point.calibration, point.threshold, point.abstain, is_proven=is_proven)
 
@@ -215,6 +218,8 @@ class NotOfTheCurveError(ValueError):
 def chosen_point(report: Report, objective: Objective, threshold: float | None = None) -> ChosenPoint | None:
     """The operating point of a trained model for an objective; None if its report has no curve to choose from.
 
+    Of one that no negative row has measured, `calibration` is None, and the promise says what is known.
+
     Parameters
     ----------
     report : Report
@@ -229,6 +234,8 @@ def chosen_point(report: Report, objective: Objective, threshold: float | None =
     NotOfTheCurveError
         If the threshold is none of the curve's.
     """
+    if report.positives_only is not None:
+        return _without_negatives(report, report.positives_only, objective, threshold)
     calibration = Calibration.from_report(report)
     if calibration is None:
         return None
@@ -258,4 +265,30 @@ def chosen_point(report: Report, objective: Objective, threshold: float | None =
         status_reason=said[1],
         calibration=measures(point.counts, costs=objective.costs, worth=WORTH_FOR_INTERVALS),
         abstain=chosen,
+    )
+
+
+def _without_negatives(
+    report: Report, told: PositivesOnly, objective: Objective, threshold: float | None
+) -> ChosenPoint | None:
+    """The operating point of a model that no negative row has measured; None for one that leaves rows undecided."""
+    if objective.abstain is not None:
+        return None
+    known = OnlyPositives.from_report(told)
+    thresholds = known.curve.thresholds.tolist()
+    best = thresholds[choose_place(known, objective, "auto")]
+    picked = threshold not in (None, best)
+    if threshold is not None and threshold not in thresholds:
+        raise NotOfTheCurveError
+    taken = best if threshold is None else threshold
+    promise = told_at(told, taken, _unproven(objective) if picked else objective, report.classes.positive)[1]
+    status, reason = reached(promise, objective)
+    return ChosenPoint(
+        picked=picked,
+        promise=promise,
+        objective=objective.to_dict(),
+        threshold=taken,
+        status=status,
+        status_reason=reason,
+        calibration=None,
     )

@@ -83,7 +83,7 @@ def decide(draft: Succession, model: str, now: Standing, before: Standing | None
 
 def _meant(point: ReportedPoint) -> str:
     """Say what the status means where no certificate was asked for, of which it speaks."""
-    if point.status != "cannot_certify" or point.objective.get("confidence") is not None:
+    if point.calibration is None or point.status != "cannot_certify" or point.objective.get("confidence") is not None:
         return ""
     return " (the calibration rows reach what was asked, but are too few to make it likely on new rows)"
 

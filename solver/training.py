@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.abstention import abstained_on
-from solver.algorithms import ALGORITHMS, AUTO, AlgorithmSpec, ParamError, Parameter, validate_params
+from solver.algorithms import ALGORITHMS, AUTO, POSITIVES_ONLY, AlgorithmSpec, ParamError, Parameter, validate_params
 from solver.arrays import BackendUnavailableError
 from solver.corrections import Corrected, Corrections, Rules, apply_corrections
 from solver.decision import DecisionState
@@ -36,12 +36,22 @@ from solver.features import (
 from solver.kinds import identifier_warning
 from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, fingerprints
 from solver.labelling_queue import QueueInput, queue_of
-from solver.labels import counted, folded, folding, keep_labels, spelling_warning, unclear_labels
+from solver.labels import (
+    all_but,
+    counted,
+    folded,
+    folding,
+    keep_labels,
+    lone_negative,
+    spelling_warning,
+    unclear_labels,
+)
 from solver.model_file import Model
 from solver.nearest import KeptRows
 from solver.operating_point import Objective, ObjectiveError
 from solver.parts import ALONE, PartExecutor, PartsOfRun
 from solver.peak_memory import peak_memory_bytes
+from solver.positives_only import share_below, told_at
 from solver.promise import promise_of, promised_status
 from solver.report import (
     Abstention,
@@ -68,6 +78,7 @@ __all__ = [
     "ALGORITHMS",
     "AUTO",
     "BINARY_LABELS",
+    "POSITIVES_ONLY",
     "AlgorithmSpec",
     "Corrections",
     "ParamError",
@@ -78,6 +89,7 @@ __all__ = [
     "TrainingError",
     "TrainingRequest",
     "many_labels",
+    "share_below",
     "train",
     "validate_params",
 ]
@@ -85,6 +97,7 @@ __all__ = [
 MAX_LABEL_CHARACTERS: Final = 256
 FEWEST_OF_A_CLASS: Final = 2
 """Labelled rows of each class that must stay for training."""
+NO_ABSTAINING: Final = "`abstain` needs labelled rows of both classes, and no negative ones measure; leave it out"
 
 _HURRIED_SECONDS: Final = 1.0
 _HURRIED_ROWS: Final = 1024
@@ -109,6 +122,7 @@ _NEGATIVE: Final = 0
 _UNLABELLED: Final = -1
 BINARY_LABELS: Final[tuple[dict[str, int], ...]] = ({"0": 0, "1": 1}, {"-1": 0, "1": 1}, {"-1": 0, "+1": 1})
 """Pairs of labels that need no `positive`."""
+_PLAIN_POSITIVES: Final = ("1", "+1")
 
 
 class TrainingError(Exception):
@@ -484,6 +498,10 @@ def _promised(
 ) -> dict[str, Any]:
     """What the model promises, with what the test rows add to that, and the status that goes with it."""
     before = fitted.promise
+    if before is not None and fitted.positives_only is not None:
+        told, promise = told_at(fitted.positives_only, fitted.threshold, task.objective, task.target.classes[1])
+        reason = promise.sentence if fitted.status_reason == before.sentence else fitted.status_reason
+        return {"promise": promise, "positives_only": told} | _ended(fitted.status, reason)
     if before is None or fitted.calibration is None:
         return _ended(*status_with(fitted.status, fitted.status_reason, fitted.abstain))
     promise = promise_of(
@@ -672,6 +690,7 @@ class _Task:
             *(f"feedback: {part.rows} row(s) are not used: {part.reason}" for part in refused),
             *self.target.warnings,
             *_plan_warnings(self.target, self.spec),
+            *_negatives_warnings(self.target, self.spec, self.params),
         ]
 
 
@@ -721,6 +740,8 @@ def _fit(
         callback=callback,
     )
     unmeasured = task.corrected.unmeasured[task.train_rows]
+    if task.target.positives_only:
+        unmeasured = unmeasured | (task.train_codes == _NEGATIVE)
     weights = None if task.corrected.weights is None else task.corrected.weights[task.train_rows]
     try:
         estimator = estimator.within(task.request.max_seconds).share(parts)
@@ -752,6 +773,7 @@ def _correct(
         positive=request.positive,
         unlabeled=request.unlabeled,
         missing=request.missing,
+        negative=request.negative,
     )
     return apply_corrections(data, labels, corrections, rules, known_labels)
 
@@ -767,11 +789,15 @@ def _identifiers(request: TrainingRequest) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Target:
-    """Encoded labels: codes (1, 0, -1 for unlabelled) by row, the two class names, and what was odd."""
+    """Encoded labels: codes (1, 0, -1 for unlabelled) by row, the two class names, and what was odd.
+
+    Where `positives_only`, too few negative rows measure for a threshold to be chosen on them.
+    """
 
     codes: NDArray[np.int8]
     classes: tuple[str, str]
     warnings: list[str]
+    positives_only: bool = False
 
     def count(self, code: int) -> int:
         return int(np.count_nonzero(self.codes == code))
@@ -826,7 +852,10 @@ def _read_labels(labels: NDArray[Any], unmeasured: BoolArray, request: TrainingR
             raise TrainingError("label_text", f"a label has {len(label)} characters; at most 256 are allowed")
         if any(unicodedata.category(character) in ("Cc", "Cs") for character in label):
             raise TrainingError("label_text", f"a label holds a control character: {label!a}")
-    codes_by_label, classes, warnings = _classes(found, request.positive)
+    if len(found) == 1:
+        codes_by_label, classes, warnings = _one_class(found[0], values, request)
+    else:
+        codes_by_label, classes, warnings = _classes(found, request.positive)
     if request.negative:  # then the request names them all
         warnings = []
     if (said := spelling_warning(found)) is not None:
@@ -837,10 +866,18 @@ def _read_labels(labels: NDArray[Any], unmeasured: BoolArray, request: TrainingR
         name: int(np.count_nonzero(codes[~unmeasured] == code))
         for name, code in zip(classes, (_NEGATIVE, _POSITIVE), strict=True)
     }
+    alone = may_lack_negatives(request.algorithm) and target.count(_UNLABELLED) > 0
+    if alone and few[classes[0]] < FEWEST_OF_A_CLASS:
+        target, few = replace(target, positives_only=True), {classes[1]: few[classes[1]]}
     too_few = too_few_labelled(few, " besides feedback" if unmeasured.any() else "")
     if too_few is not None:
         raise TrainingError("too_few_labelled", too_few)
     return target
+
+
+def may_lack_negatives(algorithm: str) -> bool:
+    """Whether an algorithm can learn from positive and unlabelled rows alone."""
+    return algorithm in ALGORITHMS and not ALGORITHMS[algorithm].needs_negatives
 
 
 def no_unlabelled(algorithm: str) -> str:
@@ -853,6 +890,8 @@ def too_few_labelled(counts: Mapping[str, int], besides: str = "") -> str | None
     if min(counts.values()) >= FEWEST_OF_A_CLASS:
         return None
     counted = ", ".join(f"{n} of {name!r}" for name, n in counts.items())
+    if len(counts) == 1:
+        return f"need at least {FEWEST_OF_A_CLASS} labelled positive rows{besides}, got {counted}"
     return f"need at least {FEWEST_OF_A_CLASS} labelled rows of each class{besides}, got {counted}"
 
 
@@ -866,11 +905,6 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
     """Code of each label, the two class names, and warnings."""
     if not found:
         raise TrainingError("no_labels", "no row has a label")
-    if len(found) == 1:
-        raise TrainingError(
-            "one_class",
-            f"all labelled rows have the label {found[0]!r}; two classes are needed, on which the threshold is chosen",
-        )
     if positive is not None and positive not in found:
         raise TrainingError("unknown_positive", f"positive is {positive!r}, but the labels are {_quoted(found)}")
     if positive is None:
@@ -890,9 +924,33 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
     return codes, (all_but(positive), positive), [many_labels(positive, rest)]
 
 
-def all_but(positive: str) -> str:
-    """Name of the negative class where it has several labels."""
-    return f"not {positive}"
+def _one_class(
+    label: str, values: Sequence[str | None], request: TrainingRequest
+) -> tuple[dict[str, int], tuple[str, str], list[str]]:
+    """Code of the only label, the class names, and no warnings; raises `TrainingError` if nothing can be learned."""
+    unlabelled = sum(value != label for value in values)
+    wrong = one_class(label, request.positive, request.algorithm, unlabelled)
+    if wrong is not None:
+        raise TrainingError("one_class", wrong)
+    return {label: _POSITIVE}, (lone_negative(label, request.negative), label), []
+
+
+def one_class(label: str, positive: str | None, algorithm: str, unlabelled: int | None) -> str | None:
+    """Say why nothing can be learned from labelled rows that all have this label; None if something can.
+
+    `unlabelled` is the number of the other rows, None where it is not known.
+    """
+    said = f"all labelled rows have the label {label!r}"
+    if positive is None and label not in _PLAIN_POSITIVES:
+        return f"{said}; if they are the positive class, name it in `positive`; else label rows of another class, too"
+    if positive not in (None, label):
+        return f"{said}, and positive is {positive!r}; label some rows that are, too"
+    if unlabelled == 0:
+        return f"{said}, and no row is without a label; add rows without a label, or rows of another class"
+    if not may_lack_negatives(algorithm):
+        able = ", ".join(name for name in ALGORITHMS if may_lack_negatives(name))
+        return f"{said}, and {algorithm} needs two classes; {able} learn from positive and unlabelled rows alone"
+    return None
 
 
 def many_labels(positive: str, others: Sequence[str]) -> str:
@@ -924,6 +982,8 @@ def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dic
     spec = ALGORITHMS[name]
     if spec.needs_unlabelled and not some_unlabelled:
         raise TrainingError("no_unlabelled", no_unlabelled(name))
+    if target.positives_only and objective.abstain is not None:
+        raise TrainingError("objective", NO_ABSTAINING)
     return spec, params, objective
 
 
@@ -937,6 +997,8 @@ def _split(
     """
     if not 0 <= request.test_fraction < 1:
         raise TrainingError("test_fraction", "test_fraction must be at least 0 and below 1")
+    if target.positives_only:  # left-out rows measure it
+        return np.empty(0, dtype=np.intp), np.arange(len(target.codes))
     measurable = ~corrected.unmeasured
     as_before = target.codes.copy()
     moved = np.flatnonzero(corrected.looked_at & measurable)
@@ -969,9 +1031,28 @@ def _plan_warnings(target: _Target, spec: AlgorithmSpec) -> list[str]:
     ]
 
 
+def _negatives_warnings(target: _Target, spec: AlgorithmSpec, params: Mapping[str, Any]) -> list[str]:
+    """Say what becomes of negative rows that are too few to measure, and of a share that enough of them make idle."""
+    negatives = target.count(_NEGATIVE)
+    if not target.positives_only:
+        if spec.needs_negatives or params.get("positive_share") is None:
+            return []
+        return [f"positive_share is of no effect: {negatives} negative rows are labelled, and they measure"]
+    if not negatives:
+        return []
+    learned = "it is learned" if negatives == 1 else "they are learned"
+    if spec.name not in (AUTO, POSITIVES_ONLY):
+        learned = f"{spec.name} leaves them out"
+    return [
+        f"{negatives} negative row(s) are labelled, too few of them drawn by chance to measure: {learned}; the "
+        f"threshold still rests on positive and unlabelled rows, until {FEWEST_OF_A_CLASS} that chance has drawn (of "
+        "an audit, say) have a label"
+    ]
+
+
 def _test_warnings(task: _Task, measured: Measures | None) -> list[str]:
     """What is odd about the test rows, or about what was measured on them."""
-    if task.request.test_fraction == 0:
+    if task.request.test_fraction == 0 or task.target.positives_only:
         return []
     target, rows = task.target, task.test_rows
     warnings = [

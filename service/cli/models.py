@@ -206,6 +206,13 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     # The measures are those of the threshold itself, whether or not rows around it get a label.
     called = "called positive" if point.abstain is None else "above the threshold"
     print_measures(("calibration", point.calibration), (tested, report.test), called=called)
+    if report.positives_only is not None:
+        known = [
+            (name, f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})")
+            for name, each in report.positives_only.figures
+        ]
+        print_table("", ("as trained, no negative row seen", "with a 95 % interval"), known)
+        print(report.positives_only.sentence)
     _print_succession(report.succession)
     if report.refit is not None:
         measured, labelled = report.refit.measured, report.refit.labelled

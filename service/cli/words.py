@@ -81,8 +81,11 @@ def promise_words(point: dict[str, Any]) -> str:
         return f"proven by {point['proven_by']}"
     if promise is None or promise["level"] is None or status in ("solver_limit", "stopped"):
         return status_words(point["objective"], status)
-    chance = promise["chance"] if promise["level"] in ("likely", "open") else None
-    return str(promise["level"]) + ("" if chance is None else f" (chance {percent(chance)})")
+    return _level_words(str(promise["level"]), promise["chance"])
+
+
+def _level_words(level: str, chance: float | None) -> str:
+    return level if chance is None or level not in ("likely", "open") else f"{level} (chance {percent(chance)})"
 
 
 def audit_command(model: dict[str, Any], point: ReportedPoint) -> str | None:
@@ -113,6 +116,8 @@ def reasons(point: ReportedPoint, *, is_proven: bool = False) -> list[str]:
 def outcome_words(point: ReportedPoint) -> str:
     """Say what was asked for, and how that ended."""
     measured = None if point.calibration is None else point.calibration.n
+    if point.calibration is None and point.promise is not None and point.promise.level is not None:
+        return f"{objective_words(point.objective)}: {_level_words(point.promise.level, point.promise.chance)}"
     said = (objective_words(point.objective), status_words(point.objective, point.status, measured))
     return ": ".join(filter(None, said))
 

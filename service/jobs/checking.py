@@ -19,16 +19,20 @@ from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.estimate import Demand, estimate_training
 from solver.kinds import identifier_warning
-from solver.labels import folded, folding, spelling_warning, unclear_labels
+from solver.labels import all_but, folded, folding, spelling_warning, unclear_labels
 from solver.operating_point import Objective, ObjectiveError, check_rule
 from solver.training import (
     ALGORITHMS,
     BINARY_LABELS,
     FEWEST_OF_A_CLASS,
+    NO_ABSTAINING,
+    POSITIVES_ONLY,
     ParamError,
-    all_but,
     many_labels,
+    may_lack_negatives,
     no_unlabelled,
+    one_class,
+    share_below,
     too_few_labelled,
     validate_params,
 )
@@ -255,12 +259,12 @@ def _target_errors(
         labels = _labels(target, request["unlabeled"])
         keep = request["labels"]["keep"]
         if labels is not None and len(labels) < 2:
-            said = f"needs labels of two classes and has {len(labels)}" + _words_gone(target)
-            yield FieldError("body.target", said)
+            yield from _lone_errors(labels, request, None if may_repeat else dataset.rows, _words_gone(target))
         elif labels is not None and keep is not None and keep > sum(labels.values()) and not may_repeat:
             yield FieldError("body.labels.keep", f"there are {sum(labels.values())} labels")
         elif labels is not None and not feedback_rows and not may_repeat:  # feedback may correct labels
-            yield from _class_errors(labels, positive)
+            some = dataset.rows > sum(labels.values())
+            yield from _class_errors(labels, positive, lacks=some and may_lack_negatives(request["algorithm"]))
 
 
 def _as_called(target: Mapping[str, Any], body: TrainRequest, request: dict[str, Any]) -> Mapping[str, Any]:
@@ -354,8 +358,27 @@ def _unclear_labels(target: Mapping[str, Any], request: Mapping[str, Any]) -> st
     return unclear_labels(labels, request["positive"], request["unlabeled"], request["negative"])
 
 
-def _class_errors(labels: Mapping[str, int], positive: str | None) -> Iterator[FieldError]:
-    """Say, as the job would, that a class has too few labelled rows."""
+def _lone_errors(
+    labels: Mapping[str, int], request: Mapping[str, Any], rows: int | None, words_gone: str
+) -> Iterator[FieldError]:
+    """Say, as the job would, why labels of one class are not enough, or none; `rows` are all, None if not known."""
+    if not labels:
+        yield FieldError("body.target", f"no row has a label{words_gone}")
+        return
+    [(label, count)] = labels.items()
+    wrong = one_class(label, request["positive"], request["algorithm"], None if rows is None else rows - count)
+    if wrong is not None:
+        yield FieldError("body.target", wrong + words_gone)
+    elif rows is not None and count < FEWEST_OF_A_CLASS:
+        yield FieldError("body.positive", too_few_labelled({label: count}) or "")
+    elif request["labels"]["keep"] is not None:
+        yield FieldError("body.labels.keep", f"needs labels of two classes, and all are {label!r}")
+    elif request["objective"].get("abstain") is not None:
+        yield FieldError("body.objective.abstain", NO_ABSTAINING)
+
+
+def _class_errors(labels: Mapping[str, int], positive: str | None, *, lacks: bool) -> Iterator[FieldError]:
+    """Say, as the job would, that a class has too few labelled rows; if it `lacks` them, negative ones may be few."""
     if positive is None:
         # Of 0 and 1, or -1 and +1, the negative one comes first.
         counts = next(
@@ -368,6 +391,9 @@ def _class_errors(labels: Mapping[str, int], positive: str | None) -> Iterator[F
         others = [label for label in labels if label != positive]
         negative = others[0] if len(others) == 1 else all_but(positive)
         counts = {negative: sum(labels[label] for label in others), positive: labels.get(positive, 0)}
+    *negatives, wanted = counts
+    if lacks and sum(counts[label] for label in negatives) < FEWEST_OF_A_CLASS:
+        counts = {wanted: counts[wanted]}
     too_few = too_few_labelled(counts)
     if too_few is not None:
         is_positive = positive is not None and counts[positive] < FEWEST_OF_A_CLASS
@@ -394,7 +420,24 @@ def _label_warnings(request: dict[str, Any], dataset: DatasetRow) -> list[str]:
     target = _target_of(request, dataset)
     labels = _labels(target, request["unlabeled"])
     said = None if labels is None else spelling_warning(list(labels))
-    return [*_many_labels(positive, labels, target, request), *([] if said is None else [said])]
+    return [
+        *_many_labels(positive, labels, target, request),
+        *([] if said is None else [said]),
+        *([] if labels is None or len(labels) != 1 else _lone_warnings(request, dataset.rows, sum(labels.values()))),
+    ]
+
+
+def _lone_warnings(request: Mapping[str, Any], rows: int, labelled: int) -> list[str]:
+    """Say what a training without negative rows can tell, and what a share may have been meant as."""
+    share = request["params"]["positive_share"]
+    known = "given as positive_share" if share is not None else "estimated, unless positive_share says it"
+    said = [
+        "no negative row is labelled: the recall is measured on positive rows that are left out, and all else follows "
+        f"from it with the share of positives among the unlabelled rows ({known}); nothing is proven but by an audit"
+    ]
+    if share is not None and share < labelled / rows:
+        said.append(share_below(share))
+    return said
 
 
 def _many_labels(
@@ -589,9 +632,15 @@ def _estimate(
     labelled = min(labelled, dataset.rows)
     labelled = min(labelled, request["labels"]["keep"] or labelled)
     algorithm = request["algorithm"]
+    given = request["params"]
+    if labels is not None and len(labels) == 1 and algorithm == AUTO:
+        algorithm = POSITIVES_ONLY
+        given = {name: value for name, value in given.items() if name in ALGORITHMS[algorithm].defaults} | {
+            "mode": "safe"
+        }
     rows = max(1, dataset.rows + feedback_rows)
     features, size = _feature_matrix(request, dataset, identifiers, rows, dimensions)
-    params = validate_params(algorithm, request["params"])
+    params = validate_params(algorithm, given)
     if params["kernel"] == AUTO:
         params["kernel"] = "linear" if _has_text(request, dataset, identifiers) else "rbf"
     return estimate_training(

@@ -9,7 +9,7 @@ from typing import Any
 from service.models.repository import Origin
 from service.models.schemas import Model, OperatingPoint
 from service.models.words import alone_words
-from solver.report import Abstention, Estimate, Measures, Report
+from solver.report import Abstention, Estimate, Measures, PositivesOnly, Report
 
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
 MOST_COLUMNS = 50
@@ -108,6 +108,9 @@ def _reached(model: Model) -> Iterator[str]:
         rows.append((f"control {name}, {test_rows}", None if before else control.threshold, control.test))
     known = [(name, threshold, measured) for name, threshold, measured in rows if measured is not None]
     yield from ("", "## What it reached", "")
+    if report.positives_only is not None:
+        yield from _without_negatives(report.positives_only)
+        return
     yield "With 95 % intervals in brackets, of two sides; what can be counted on, at the top, is a bound of one. The"
     yield "threshold was chosen on the calibration rows, which makes their intervals wider; nothing was fitted to the"
     yield "test rows. The controls are simpler methods on the same rows."
@@ -129,6 +132,13 @@ def _reached(model: Model) -> Iterator[str]:
         yield f"was trained once more, on all {report.refit.labelled:,}."
     if report.test is None:
         yield from ("", "There were no test rows.")
+
+
+def _without_negatives(told: PositivesOnly) -> Iterator[str]:
+    """What is known of a model that no negative row has measured, as it was trained."""
+    yield from (_text(told.sentence), "")
+    body = [[name, f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})"] for name, each in told.figures]
+    yield from _table(["as trained", "with a 95 % interval"], body)
 
 
 def _succeeded(model: Model) -> Iterator[str]:

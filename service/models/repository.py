@@ -35,8 +35,9 @@ LISTED = (
     *("objective", "status", "threshold", "promise", "abstain"),
     # for what an operating point promises that was applied since
     *("algorithm", "classes", "labeled_split", "refit", "rows", "test", "test_abstain", "unlabelled"),
+    "positives_only",
 )
-"""What a list reads of a report: nothing that can be long."""
+"""What a list reads of a report: nothing that can be long, but for some hundred points where no row is negative."""
 
 
 @dataclass(frozen=True)

@@ -423,7 +423,7 @@ def report_of(session: Session, project_id: str, name: str) -> tuple[str, Report
 
 def _promised(point: OperatingPoint, report: Report) -> OperatingPoint:
     """The point with what it promises, which follows from what is stored of it."""
-    if point.calibration is None:
+    if point.calibration is None and report.positives_only is None:
         return point
     return point.model_copy(update={"promise": stored_promise(report, point, picked=point.picked)})
 

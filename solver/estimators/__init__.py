@@ -3,6 +3,7 @@
 from solver.estimators.augmented import AugmentedClassifier
 from solver.estimators.auto import AutoClassifier
 from solver.estimators.bayesian_sets import BayesianSets, SpyBayesianSets
+from solver.estimators.biased_svm import BiasedSVM
 from solver.estimators.cluster import ClusterSVM
 from solver.estimators.cs4vm import CS4VM, MeanS3VM
 from solver.estimators.gaussian_mixture import GaussianMixtureClassifier
@@ -24,6 +25,7 @@ __all__ = [
     "AugmentedClassifier",
     "AutoClassifier",
     "BayesianSets",
+    "BiasedSVM",
     "ClusterSVM",
     "GaussianMixtureClassifier",
     "LaplacianSVM",

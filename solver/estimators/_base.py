@@ -318,12 +318,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             X, weight = X[keep], weight[keep]
         encoded, only_trained = labels.y[keep], only_trained[keep]
         counts = {int(sign): int(np.count_nonzero(encoded[~only_trained] == sign)) for sign in (-1, 1)}
-        if (labels.y < 0).any() and min(counts.values()) < FEWEST_OF_A_CLASS:
-            negative, positive = labels.classes.tolist()
-            raise ValueError(
-                f"need at least {FEWEST_OF_A_CLASS} labelled of each class, got {counts[1]} of the positive class "
-                f"{positive!r} and {counts[-1]} of the negative class {negative!r}"
-            )
+        self._refuse_few(counts, labels.classes)
         self.classes_ = labels.classes
         cost = weight * self._class_factors(encoded)
         # the SVM has one kernel whether others are tried beside it or not
@@ -348,6 +343,15 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             certificate=certificate,
         )
         return run, np.flatnonzero(only_trained & (encoded != 0))
+
+    def _refuse_few(self, counts: Mapping[int, int], classes: NDArray[Any]) -> None:
+        """Refuse labels of which too few of a class measure; `counts` are those of -1 and 1."""
+        if min(counts.values()) < FEWEST_OF_A_CLASS:
+            negative, positive = classes.tolist()
+            raise ValueError(
+                f"need at least {FEWEST_OF_A_CLASS} labelled of each class, got {counts[1]} of the positive class "
+                f"{positive!r} and {counts[-1]} of the negative class {negative!r}"
+            )
 
     def _takes_part(self, encoded: FloatArray, keep: BoolArray) -> BoolArray:
         """Which of the rows to keep are of any use."""

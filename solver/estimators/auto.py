@@ -6,11 +6,12 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from solver.algorithms import ALGORITHMS
+from solver.algorithms import ALGORITHMS, POSITIVES_ONLY
 from solver.choices import JudgeMode, ThresholdRule
 from solver.estimators._base import ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan
@@ -19,6 +20,7 @@ from solver.estimators._expansion import Expansion
 from solver.estimators._judge import Candidate, judge
 from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
+from solver.estimators.parameters import PositiveShareParameter
 from solver.estimators.svm import SVM
 from solver.method_limits import FEWEST_UNLABELLED, JUDGED_LABELLED, JUDGED_UNLABELLED, JUDGING_SECONDS
 from solver.operating_point import Objective
@@ -32,7 +34,7 @@ LARGER: Final = 10.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AutoClassifier(SVM):
+class AutoClassifier(PositiveShareParameter, SVM):
     """The SVM, or another method where labelled and unlabelled rows show it to be better.
 
     Beside the SVM on the labelled rows an SVM with ten times the C is trained, and the methods of `JUDGED`, which learn
@@ -47,6 +49,8 @@ class AutoClassifier(SVM):
 
     Parameters
     ----------
+    positive_share : float, optional
+        As of `BiasedSVM`, which is taken where all labelled rows are positive and others have no label.
     mode : {"safe", "balanced", "bold"}, default "safe"
         By how many standard errors the log loss must be better: 1.64, 1, or a half.
 
@@ -62,6 +66,42 @@ class AutoClassifier(SVM):
     declaration: ClassVar = ALGORITHMS["auto"]
 
     mode: JudgeMode = declaration.defaults["mode"]
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
+    ) -> Any:
+        """Train, then choose the threshold for the objective: as `SVM`, or as `BiasedSVM` without negative rows.
+
+        Unlabelled rows have the label None or NaN or equal `unlabeled`; -1 beside one other label is a class.
+
+        Returns
+        -------
+        self
+        """
+        method = self._for_positives_only(y, unmeasured)
+        if method is None:
+            return super().fit(X, y, sample_weight, unmeasured)
+        self._validate_params()
+        method.fit(X, y, sample_weight, unmeasured)
+        for name, value in vars(method).items():
+            if name == "_state" or (name.endswith("_") and not name.startswith("_")):
+                setattr(self, name, value)
+        said = f"All labelled rows are positive: {POSITIVES_ONLY} was taken, which needs no other. None was judged."
+        told = replace(_kept(self.mode, said), returned=POSITIVES_ONLY)
+        params = {name: value for name, value in method.report_.params.items() if name in self.get_params()}
+        params["mode"] = self.mode
+        self.report_ = replace(method.report_, algorithm=self.declaration.name, params=params, judge=told)
+        return self
+
+    def _for_positives_only(self, y: ArrayLike, unmeasured: ArrayLike | None) -> Any:
+        """What is trained instead where no negative row measures; None where some do."""
+        if y is None or (self.unlabeled is None and (np.asarray(y, dtype=object) == -1).any()):
+            return None
+        load = ALGORITHMS[POSITIVES_ONLY].load()
+        names = [name for name in load._get_param_names() if name in self.get_params() and name != "mode"]
+        method = load(**{name: getattr(self, name) for name in names})
+        method.within(self._seconds).share(self._parts)
+        return method if method.lacks_negatives(y, unmeasured) else None
 
     def _takes_part(self, encoded: FloatArray, keep: BoolArray) -> BoolArray:
         taken: BoolArray = keep & (encoded != 0)

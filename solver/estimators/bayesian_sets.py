@@ -12,7 +12,7 @@ from solver.choices import CutRule
 from solver.estimators._expansion import Expansion
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, in_standard_deviations, should_stop
 from solver.estimators._run import TrainingRun
-from solver.estimators.parameters import CostParameters
+from solver.estimators.parameters import CostParameters, PositiveShareParameter
 from solver.parameters import POSITIVE, Domain, number
 from solver.positive_unlabelled import Ranked, rank_by_set, rank_by_spies
 from solver.positive_unlabelled.bayesian_sets import STRENGTHS
@@ -81,7 +81,7 @@ class BayesianSets(CostParameters, PositiveUnlabelledClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SpyBayesianSets(CostParameters, PositiveUnlabelledClassifier):
+class SpyBayesianSets(CostParameters, PositiveShareParameter, PositiveUnlabelledClassifier):
     """Bayesian Sets whose prior and cut are chosen by positive rows that are hidden among the unlabelled ones.
 
     Parameters

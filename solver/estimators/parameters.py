@@ -182,6 +182,20 @@ class ShareParameters:
     prior_strength: float | None = _DEFAULTS["prior_strength"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class PositiveShareParameter:
+    """Of methods that learn from positive and unlabelled rows.
+
+    Parameters
+    ----------
+    positive_share : float, optional
+        Share of positives among the unlabelled rows, by which a threshold is chosen where no negative row is labelled;
+        by default it is estimated. Of no effect where two negative rows or more are labelled.
+    """
+
+    positive_share: float | None = _DEFAULTS["positive_share"]
+
+
 def _constraint(parameter: Parameter) -> list[Any]:
     """What a parameter may be in Python, in scikit-learn's terms."""
     allowed: list[Any] = [None] if parameter.nullable else []

@@ -13,13 +13,13 @@ from solver.estimators._expansion import Expansion
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier
 from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
-from solver.estimators.parameters import CostParameters, EngineParameter
+from solver.estimators.parameters import CostParameters, EngineParameter, PositiveShareParameter
 from solver.positive_unlabelled import grow_negatives, reliable_negatives
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RocSVM(EngineParameter, CostParameters, PositiveUnlabelledClassifier):
+class RocSVM(EngineParameter, CostParameters, PositiveShareParameter, PositiveUnlabelledClassifier):
     """SVM on the positive rows and on reliable negatives, which Rocchio's rule finds and one SVM after another adds to.
 
     Parameters

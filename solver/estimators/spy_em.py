@@ -12,13 +12,13 @@ from solver.choices import NoiseOf, PosteriorLabels
 from solver.estimators._expansion import Expansion
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, in_standard_deviations, should_stop
 from solver.estimators._run import TrainingRun
-from solver.estimators.parameters import CostParameters
+from solver.estimators.parameters import CostParameters, PositiveShareParameter
 from solver.positive_unlabelled import spy_em
 from solver.typing import IndexArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SpyEM(CostParameters, PositiveUnlabelledClassifier):
+class SpyEM(CostParameters, PositiveShareParameter, PositiveUnlabelledClassifier):
     """Naive Bayes, made sure of reliable negatives by spies and of all labels by expectation maximisation.
 
     The scores are log-odds of multinomial naive Bayes in standard deviations of those of the unlabelled rows.

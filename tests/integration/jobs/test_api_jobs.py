@@ -388,7 +388,7 @@ def test_a_label_is_the_same_however_its_accents_are_written(client):
         assert answer.json()["request"]["positive"] == composed
         assert answer.json()["warnings"] == []  # two labels, not three
     answer = client.post("/train", json=train_body(dataset, positive="tea", unlabeled=[decomposed]))
-    assert fields(answer) == ["body.target"]  # "needs labels of two classes and has 1"
+    assert fields(answer) == ["body.target"]  # all labelled rows are tea
 
 
 def test_what_cannot_be_a_label_is_refused_before_a_job_is_made(client, database):

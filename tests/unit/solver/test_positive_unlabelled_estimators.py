@@ -227,7 +227,7 @@ def test_few_positive_rows_take_the_share_of_the_labelled_ones():
 def test_positive_and_unlabelled_rows_alone_are_enough(tmp_path, method):
     X, y, _ = texts()
     marked = np.where(y == 1, 1, -1)
-    settings = {"random_state": 0, "kernel": "linear"}
+    settings = {"random_state": 0, "kernel": "linear", "labeled_split": "full"}
     share = {"positive_share": 0.2} if "positive_share" in method().get_params() else {}
     fitted = method(**settings, **share).fit(X, marked)
     new, _, of_new = texts(seed=1)

@@ -661,7 +661,7 @@ def test_good_parameters_become_complete() -> None:
     assert (made["degree"], type(made["degree"])) == (2, int)
     assert made["max_rounds"] == 50
     assert set(made) == {parameter.name for parameter in ALGORITHMS["psvm"].parameters}
-    assert set(validate_params("auto", {})) == {*validate_params("svm", {}), "mode"}
+    assert set(validate_params("auto", {})) == {*validate_params("svm", {}), "mode", "positive_share"}
     with pytest.raises(ParamError) as caught:
         validate_params("auto", {"max_rounds": 3})
     assert caught.value.name == "max_rounds"
