@@ -7,7 +7,6 @@ import math
 import os
 import re
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,19 +20,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from urllib.parse import quote
 
-from service.cli.client import ClientError, Connection, UnreachableError, parse_audit_objective, parse_objective
+from service.cli.client import ClientError, Connection, parse_audit_objective, parse_objective
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 PREDICT_ROWS = 1000
+"""Rows of one request to ``POST /predict``."""
 PREDICT_NUMBERS = 500_000
 """Of vectors, in the rows of one request: some ten megabytes of JSON."""
-"""Rows of one request to ``POST /predict``."""
-QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
-AWAY_SECONDS = 60.0
-"""For so long a service that does not answer may come back while a job is waited for."""
 
 _PLACE = re.compile(r"(?:(?<=: )|(?<=\n  ))rows\.([0-9]+)\b")
 """How an error names a row of a request."""
@@ -335,21 +331,11 @@ class Client:
         return model
 
     def _wait(self, job: Job, show: Callable[[Job], object], timeout: float | None) -> Job:
-        begun = answered = time.monotonic()
         show(job)
-        while job.status in ("queued", "running"):
-            now = time.monotonic()
-            if timeout is not None and now - begun > timeout:
-                raise TimeoutError(f"{job.id} is {job.status} after {timeout:g} s, and goes on")
-            time.sleep(QUICK_LOOK_SECONDS if now - begun < QUICK_SECONDS else LOOK_SECONDS)
-            try:
-                job = self.job(job)
-            except UnreachableError:  # the job goes on without the API, which may come back
-                if time.monotonic() - answered > AWAY_SECONDS:
-                    raise
-                continue
-            answered = time.monotonic()
-            show(job)
+        for found in self._connection.looks("/jobs", job.document, timeout):
+            if found is not None:
+                job = _job(found, warn=False)
+                show(job)
         return job
 
     def model(self, model: Model | str) -> Model:
@@ -456,10 +442,8 @@ class Client:
         if thresholds is not None:
             body["thresholds"] = thresholds if isinstance(thresholds, str) else [float(each) for each in thresholds]
         made = self._connection.post("/audits", {**body, "rows": rows})
-        begun = time.monotonic()
-        while made["status"] == "preparing":
-            time.sleep(QUICK_LOOK_SECONDS if time.monotonic() - begun < QUICK_SECONDS else LOOK_SECONDS)
-            made = self._connection.get(f"/audits/{made['id']}")
+        for found in self._connection.looks("/audits", made):
+            made = found or made
         if made["status"] == "failed":
             told = made["error"]
             raise ClientError(f"{made['id']}: no rows could be drawn" + (f": {told['message']}" if told else ""))

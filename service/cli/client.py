@@ -21,6 +21,12 @@ EVENT_RETRIES = 10
 """How often in a row a stream of events is taken up again."""
 PATIENCE_SECONDS = 60.0
 """For so long a call is made again where the service says that it is too busy."""
+QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
+"""How often somebody who waits looks: at first, for how long, and then."""
+AWAY_SECONDS = 60.0
+"""For so long a service that does not answer may come back."""
+AT_WORK = ("queued", "running", "preparing", "receiving", "received")
+"""What jobs, batches, audits and uploads are of which more is to come."""
 
 
 class ClientError(Exception):
@@ -160,6 +166,45 @@ class Connection:
     def put(self, path: str, body: dict[str, Any]) -> Any:
         """PUT a JSON document and return the JSON answer."""
         return self._call("PUT", path, json=body)
+
+    def looks(self, path: str, document: Mapping[str, Any], timeout: float | None = None) -> Iterator[Any]:
+        """Look at something that is at work until it is not any more: soon at first, then twice a second.
+
+        Parameters
+        ----------
+        path : str
+            Of its kind, such as ``/jobs``.
+        document : mapping
+            What it was last.
+        timeout : float, optional
+            Seconds.
+
+        Yields
+        ------
+        object
+            What it is by then; None where nobody answers, since it goes on without the API, which may come back.
+
+        Raises
+        ------
+        UnreachableError
+            If nobody has answered for a minute.
+        TimeoutError
+        """
+        begun = answered = time.monotonic()
+        while document["status"] in AT_WORK:
+            now = time.monotonic()
+            if timeout is not None and now - begun > timeout:
+                raise TimeoutError(f"{document['id']} is {document['status']} after {timeout:g} s, and goes on")
+            time.sleep(QUICK_LOOK_SECONDS if now - begun < QUICK_SECONDS else LOOK_SECONDS)
+            try:
+                document = self.get(f"{path}/{document['id']}")
+            except UnreachableError:
+                if time.monotonic() - answered > AWAY_SECONDS:
+                    raise
+                yield None
+                continue
+            answered = time.monotonic()
+            yield document
 
     def events(self, path: str) -> Iterator[Any]:
         """Yield the events of a stream as they come, until the last one; takes it up again where it was cut off."""

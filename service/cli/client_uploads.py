@@ -35,7 +35,6 @@ FINGERPRINT_BYTES = 1 << 20
 FAILURES = 10
 """How often in a row the line may break without that anything has arrived."""
 LONGEST_PAUSE = 30.0
-LOOK_SECONDS = 0.3
 
 UploadProgress = Callable[[str, int], None]
 """Is told what happens, and how many bytes the service has."""
@@ -84,9 +83,10 @@ def _complete(client: Connection, upload: Any, content: IO[bytes], size: int, pr
     path = f"/uploads/{upload['id']}"
     if upload["status"] == "receiving":
         _send(client, path, content, upload["received"], size, progress)
-    while (now := client.get(path))["status"] in ("receiving", "received"):
+    now = client.get(path)
+    for found in client.looks("/uploads", now):
         progress("reading", size)
-        time.sleep(LOOK_SECONDS)
+        now = found or now
     if now["status"] == "failed":
         raise ClientError.of(now["error"])
     dataset = None

@@ -40,12 +40,8 @@ AbstainOption = Annotated[
 DEFAULT_URL = "http://127.0.0.1:8000"
 ID = re.compile(r"(?:ds|job|mdl|up|fb|wh|key|aud)_[0-9a-f]{32}")
 LONGEST_ID = len("job_") + 32
-QUICK_LOOK_SECONDS, QUICK_SECONDS, LOOK_SECONDS = 0.1, 10.0, 0.5
-"""How often somebody who waits for a job looks after it: at first, for how long, and then."""
 WIDE = 200
 """Characters of a line, at least, where a program reads it, so that a row of a table is one."""
-AWAY_SECONDS = 60.0
-"""For so long a service that does not answer may come back."""
 
 
 def fail(message: str) -> NoReturn:
@@ -216,27 +212,17 @@ def phase_words(job: dict[str, Any]) -> str:
 
 
 def _wait_for(client: Connection, job: dict[str, Any], path: str) -> dict[str, Any]:
-    import time
-
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from service.cli.client import UnreachableError
 
     shown = (TextColumn("{task.description:<12}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"))
     with Progress(*shown, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         bar = progress.add_task(job["status"], total=1.0)
-        begun = answered = time.monotonic()
-        while job["status"] in ("queued", "running", "preparing"):
-            time.sleep(QUICK_LOOK_SECONDS if time.monotonic() - begun < QUICK_SECONDS else LOOK_SECONDS)
-            try:
-                job = client.get(f"{path}/{job['id']}")
-                answered = time.monotonic()
-            except UnreachableError:  # the job goes on without the API, which may come back
-                if time.monotonic() - answered > AWAY_SECONDS:
-                    raise
+        for found in client.looks(path, job):
+            if found is None:
                 progress.update(bar, description="no answer")
                 continue
+            job = found
             progress.update(bar, completed=job["progress"], description=phase_words(job))
         done = 1.0 if job["status"] == "succeeded" else job["progress"]
         progress.update(bar, completed=done, description=job["status"])

@@ -271,7 +271,7 @@ def read_kinds(path: Path, layout: Layout) -> dict[str, Kind]:
 
 
 def read_guesses(path: Path, layout: Layout) -> dict[str, Kind]:
-    """Return what the other columns of text were taken for; nothing for what was stored before that was kept."""
+    """Return what the other columns of text were taken for."""
     return _stored_kinds(path, layout, GUESSES_KEY)
 
 
@@ -279,9 +279,13 @@ def _stored_kinds(path: Path, layout: Layout, key: str) -> dict[str, Kind]:
     if layout == "matrix":
         return {}
     with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
-        stored = (file.metadata.metadata or {}).get(key.encode(), b"{}")
-    kinds: dict[str, Kind] = json.loads(stored)
-    return kinds
+        return _noted(file, key)
+
+
+def _noted(file: pq.ParquetFile, key: str) -> dict[str, Any]:
+    """Return what is noted of the columns of a table; nothing in what was stored before that was noted."""
+    noted: dict[str, Any] = json.loads((file.metadata.metadata or {}).get(key.encode(), b"{}"))
+    return noted
 
 
 def read_identifiers(path: Path, layout: Layout) -> dict[str, str]:
@@ -316,9 +320,8 @@ def _identifiers_of(matrix: MatrixData) -> dict[str, str]:
 
 
 def _readings(file: pq.ParquetFile) -> dict[str, Reading]:
-    """Return how the values of each column are written; nothing for what was stored before that was known."""
-    stored = json.loads((file.metadata.metadata or {}).get(READINGS_KEY.encode(), b"{}"))
-    return {name: Reading.from_json(reading) for name, reading in stored.items()}
+    """Return how the values of each column are written."""
+    return {name: Reading.from_json(reading) for name, reading in _noted(file, READINGS_KEY).items()}
 
 
 def _read_table(path: Path) -> Table:
@@ -424,7 +427,7 @@ def _table_labels(path: Path, target: str) -> NDArray[np.object_]:
         if target not in file.schema_arrow.names:
             raise _unknown_target()
         values = _to_numpy(_read_column(file, target), _label)
-        written = json.loads((file.metadata.metadata or {}).get(WRITTEN_KEY.encode(), b"{}")).get(target, {})
+        written = _noted(file, WRITTEN_KEY).get(target, {})
     return _number_labels(values, written) if values.dtype == np.float64 else values
 
 

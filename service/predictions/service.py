@@ -131,8 +131,7 @@ class PredictionService:
             If `gone` returned before the texts were encoded.
         """
         self.check_rows(len(rows), "body.rows")
-        file = await self._find(project_id, name)
-        ready = await self._ready(file)
+        file, ready = await self._found(project_id, name)
         if ready.knows_meta:
             rows = completed(rows)
         cost = ready.cost_of(rows)
@@ -172,8 +171,7 @@ class PredictionService:
         explain: int | None = None,
     ) -> tuple[Decisions, ReadyModel]:
         """Decide on texts or mails in a thread: reading them takes as long as it takes."""
-        file = await self._find(project_id, name)
-        ready = await self._ready(file)
+        file, ready = await self._found(project_id, name)
         notes = Notes()
         if ready.model.encoder is None and explain is None:
             decided = await to_thread.run_sync(
@@ -193,20 +191,19 @@ class PredictionService:
 
     async def ready(self, project_id: str, name: str) -> ReadyModel:
         """Return a model by its id or an alias; raises `ModelNotFound`, `DamagedModel`."""
-        return await self._ready(await self._find(project_id, name))
+        return (await self._found(project_id, name))[1]
 
     async def check_ready(self, ready: ReadyModel) -> None:
         """Raise `EncoderAway` or `EncoderChanged` if a model encodes texts and cannot do so now as it did."""
         if ready.model.encoder is not None:
             await self._encoder.check(ready.model.encoder)
 
-    async def _find(self, project_id: str, name: str) -> ModelFile:
-        return self._lookup.recall(project_id, name) or await self._lookup.find(project_id, name)
-
-    async def _ready(self, file: ModelFile) -> ReadyModel:
+    async def _found(self, project_id: str, name: str) -> tuple[ModelFile, ReadyModel]:
+        """Return what stands behind a name; raises `ModelNotFound`, `DamagedModel`."""
+        file = self._lookup.recall(project_id, name) or await self._lookup.find(project_id, name)
         # A model with another threshold is another one; with another shadow it is not.
         key = file if file.shadow_id is None else file._replace(shadow_id=None)
-        return self.cache.recall(key) or await self.cache.get(key, lambda: self._load(file))
+        return file, self.cache.recall(key) or await self.cache.get(key, lambda: self._load(file))
 
     def _offer(self, file: ModelFile, name: str, kind: ShownKind, items: Sequence[Any], decided: Decisions) -> None:
         """Let the shadow of an alias decide, too, if it has one."""

@@ -37,7 +37,7 @@ def test_values_are_counted() -> None:
 def test_characters_are_counted_alike_in_small_and_in_large_texts(length: int) -> None:
     raw = b'{"a":[1,"\xc3\xa4[,"]}' * length
     assert count_of(b":", raw) == length
-    assert count_of(b",[{", raw) == 5 * length
+    assert [count_of(each, raw) for each in (b",", b"[", b"{")] == [2 * length, 2 * length, length]
 
 
 @pytest.mark.parametrize("piece", [b"[]", b"{}", b"[[]]"])
