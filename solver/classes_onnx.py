@@ -61,12 +61,13 @@ def _scores(graph: Graph, scores: ProblemScores, X: str) -> str:
     """Scores of the problems, (rows, problems)."""
     parts = []
     for expansion in scores.expansions:
+        coefficients = all_values(expansion.coefficients.T)
         if expansion.kind == "linear":
-            planes = np.asarray(expansion.support_vectors.T @ expansion.coefficients.T, dtype=np.float64)
+            planes = np.asarray(expansion.support_vectors.T @ coefficients, dtype=np.float64)
             sums = graph.add("MatMul", X, graph.constant(planes))
         else:
             values = kernel_values(graph, expansion, X, all_values(expansion.support_vectors))
-            sums = graph.add("MatMul", values, graph.constant(np.ascontiguousarray(expansion.coefficients.T)))
+            sums = graph.add("MatMul", values, graph.constant(np.ascontiguousarray(coefficients)))
         parts.append(graph.add("Add", sums, graph.constant(expansion.intercepts)))
     together = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     order = np.argsort(np.concatenate(scores.places)).astype(np.int64)

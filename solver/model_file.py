@@ -624,11 +624,11 @@ class LoadedClasses:
 
     def decision_function(self, X: NDArray[Any] | sparse.csr_array) -> FloatArray:
         """Scores of the rows of a feature matrix, shape (rows, classes)."""
-        return self.model.decision.of_classes(self.model.scores(X))
+        return self.model.scores.mapped(X, self.model.decision.of_classes)
 
     def predict(self, X: NDArray[Any] | sparse.csr_array) -> NDArray[Any]:
         """The class that is said of each row; None where a model with floors is not sure of any."""
-        said = self.model.decision.says(self.model.scores(X))
+        said = self.model.scores.mapped(X, self.model.decision.says)
         return self.model.decision.labels(said, self.classes_)
 
     def predict_proba(self, X: NDArray[Any] | sparse.csr_array) -> FloatArray:
@@ -642,7 +642,7 @@ class LoadedClasses:
         calibration = self.model.decision.calibration
         if calibration is None:
             raise ValueError("this model gives no probabilities")
-        return calibration(self.model.scores(X))
+        return self.model.scores.mapped(X, calibration)
 
 
 class ClassesEstimator(Protocol):

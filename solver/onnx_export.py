@@ -382,9 +382,11 @@ def _score(graph: Graph, decision: DecisionState, X: str) -> str:
 
 
 def all_values(vectors: Matrix) -> FloatArray:
-    """Support vectors with their zeros; raises `OnnxExportError` where those would take too much."""
+    """Support vectors or coefficients with their zeros; raises `OnnxExportError` where those would take too much."""
     if vectors.shape[0] * vectors.shape[1] * 8 > MAX_BYTES:
-        raise OnnxExportError(f"its support vectors, {vectors.shape[0]} × {vectors.shape[1]}, take more than 1 GiB")
+        raise OnnxExportError(
+            f"its support vectors or coefficients, {vectors.shape[0]} × {vectors.shape[1]}, take more than 1 GiB"
+        )
     return np.asarray(vectors.toarray() if sparse.issparse(vectors) else vectors, dtype=np.float64)
 
 

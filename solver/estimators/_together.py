@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from solver.estimators.svm import SVM
 from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
@@ -105,7 +106,13 @@ def train_together(
             left_out[held_out] = _scores(shared, X, coefficients[1 + number], held_out) + intercepts[1 + number]
     used = np.flatnonzero(coefficients[0].any(axis=0))
     expansion = SharedExpansion(
-        kernel.kind, kernel.gamma, kernel.degree, kernel.coef0, X[used], coefficients[0][:, used], intercepts[0]
+        kernel.kind,
+        kernel.gamma,
+        kernel.degree,
+        kernel.coef0,
+        X[used],
+        sparse.csr_array(coefficients[0][:, used]),
+        intercepts[0],
     )
     return Together(expansion, left_out, ended)
 

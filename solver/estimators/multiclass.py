@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -135,7 +136,9 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         )
         if self.estimator.labeled_split != "xfit":
             return None
-        left_out = self._each_scores(X[labelled])
+        left_out = np.empty((len(labelled), len(problems)))
+        if len(self.classes_) > 2:
+            left_out[:] = self.scores_(X[labelled])
         for column, (problem, classifier) in enumerate(zip(problems, self.estimators_, strict=True)):
             mine = np.flatnonzero(problem[labelled] >= 0)
             left_out[mine, column] = classifier.left_out_scores_ - self._subtracted(classifier)
@@ -183,8 +186,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         Without an objective that of the highest score or the most votes; among equals the one with more labelled rows,
         then the first.
         """
-        scores = self._problem_scores(X)
-        said = self.decision_.says(scores)
+        said = self._of_scores(X, self.decision_.says)
         return self.decision_.labels(said, self.classes_)
 
     @available_if(_has_probability)
@@ -201,7 +203,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         calibration: Calibration | None = self.decision_.calibration
         if calibration is None:
             raise ValueError("this model gives no probabilities")
-        return calibration(self._problem_scores(X))
+        return self._of_scores(X, calibration)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of shape (n, classes); with two classes of shape (n,), positive for the second one.
@@ -210,20 +212,18 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         ----------
         X : array, CSR matrix or frame of shape (n, d)
         """
-        scores = self._problem_scores(X)
-        return np.asarray(scores[:, 0]) if len(self.classes_) == 2 else self.decision_.of_classes(scores)
+        if len(self.classes_) == 2:
+            return self._of_scores(X, lambda scores: scores[:, 0])
+        return self._of_scores(X, self.decision_.of_classes)
 
-    def _problem_scores(self, X: Any) -> FloatArray:
-        """Scores of the problems, (n, problems)."""
+    def _of_scores(self, X: Any, of_scores: Callable[[FloatArray], NDArray[Any]]) -> NDArray[Any]:
+        """What a function makes of the scores of the problems, (n, problems)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._each_scores(X)
-
-    def _each_scores(self, X: Matrix) -> FloatArray:
-        if len(self.classes_) == 2:  # to the bit what the one classifier gives
-            (classifier,) = self.estimators_
-            return np.asarray(classifier.decision_function(X) - self._subtracted(classifier))[:, None]
-        return self.scores_(X)
+        if len(self.classes_) > 2:
+            return self.scores_.mapped(X, of_scores)
+        (classifier,) = self.estimators_  # to the bit what the one classifier gives
+        return of_scores((classifier.decision_function(X) - self._subtracted(classifier))[:, None])
 
     def _subtracted(self, classifier: Any) -> float:
         """What of a classifier's score makes 0 its border: nothing against the rest, where scores are compared."""

@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from solver.multiclass.problems import pairs_of
 from solver.typing import FloatArray
 
 _LEAST: Final = 1e-7
@@ -46,19 +45,19 @@ def coupled(pairwise: FloatArray, classes: int) -> FloatArray:
     n = len(pairwise)
     coupled_ = np.empty((n, classes))
     step = max(1, _BLOCK_ELEMENTS // (classes + 1) ** 2)
-    first, second = np.array(pairs_of(classes)).T
+    first, second = np.triu_indices(classes, 1)  # in the order of `pairs_of`
     right = np.zeros((classes + 1, 1))
     right[-1] = 1.0
+    each = np.arange(classes)
     for start in range(0, n, step):
         of_second = np.clip(pairwise[start : start + step], _LEAST, 1 - _LEAST)
+        # r_ji at (i, j): how probable j is where it is i or j
+        of_other = np.zeros((len(of_second), classes, classes))
+        of_other[:, first, second] = of_second
+        of_other[:, second, first] = 1 - of_second
         system = np.zeros((len(of_second), classes + 1, classes + 1))
-        # r_ij: how probable i is where it is i or j
-        system[:, second, first] = system[:, first, second] = -of_second * (1 - of_second)
-        diagonal = np.zeros((len(of_second), classes))
-        for pair, (i, j) in enumerate(zip(first, second, strict=True)):
-            diagonal[:, i] += of_second[:, pair] ** 2
-            diagonal[:, j] += (1 - of_second[:, pair]) ** 2
-        system[:, np.arange(classes), np.arange(classes)] = diagonal
+        system[:, :-1, :-1] = -of_other * of_other.transpose(0, 2, 1)
+        system[:, each, each] = np.square(of_other).sum(axis=2)
         system[:, -1, :-1] = system[:, :-1, -1] = 1.0
         solved = np.linalg.solve(system, np.broadcast_to(right, (len(of_second), classes + 1, 1)))[:, :-1, 0]
         coupled_[start : start + step] = normalised(np.maximum(solved, 0.0))

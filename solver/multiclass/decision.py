@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -19,6 +19,11 @@ from solver.multiclass.rule import ClassRule
 from solver.typing import FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 19
+_SCORES_AT_ONCE: Final = 1 << 22
+"""Rows times problems: 32 MB."""
+_SMALL: Final = 1 << 16
+_TIMES_STORED: Final = 8
+"""A matrix is held with its zeros where it is small, or takes no more elements than so many times those stored."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,9 @@ class SharedExpansion:
         Parameters of the kernel, as numbers.
     support_vectors : dense array or CSR matrix of shape (m, d)
         Those of any of them.
-    coefficients : float64 array of shape (problems, m)
+    coefficients : CSR matrix of shape (problems, m), float64
+        A pair has none of other classes' rows: with its zeros it would take half as many times the memory as there are
+        classes.
     intercepts : float64 array of shape (problems,)
     """
 
@@ -42,29 +49,50 @@ class SharedExpansion:
     degree: int
     coef0: float
     support_vectors: Matrix
-    coefficients: FloatArray
+    coefficients: sparse.csr_array
     intercepts: FloatArray
 
     def scores(self, X: Matrix) -> FloatArray:
         """Scores of rows, (n, problems)."""
         n, m = X.shape[0], self.coefficients.shape[1]
-        if self.kind == "linear":
-            return np.asarray(X @ self._weights + self.intercepts, dtype=np.float64)
+        planes, dense = self._planes, self._dense
+        if planes is not None:
+            return np.asarray(X @ planes + self.intercepts, dtype=np.float64)
         step = max(1, _BLOCK_ELEMENTS // max(1, m))
         scores = np.empty((n, len(self.intercepts)))
         for start in range(0, n, step):
-            scores[start : start + step] = self._columns.block(X[start : start + step]) @ self.coefficients.T
+            values = self._columns.block(X[start : start + step])
+            scores[start : start + step] = (
+                values @ dense if dense is not None else (self.coefficients @ np.ascontiguousarray(values.T)).T
+            )
         scores += self.intercepts
         return scores
 
     @cached_property
-    def _weights(self) -> FloatArray:
-        """The planes of the linear kernel, (d, problems)."""
-        return np.asarray(self.support_vectors.T @ self.coefficients.T, dtype=np.float64)
+    def _planes(self) -> FloatArray | None:
+        """The planes of the linear kernel, (d, problems), unless they are much larger than what they are made of."""
+        vectors = self.support_vectors
+        stored = self.coefficients.nnz + (vectors.nnz if sparse.issparse(vectors) else vectors.size)
+        if self.kind != "linear" or not _is_worth_its_zeros((vectors.shape[1], len(self.intercepts)), stored):
+            return None
+        products = self.coefficients @ vectors
+        return np.ascontiguousarray(products.toarray().T if sparse.issparse(products) else products.T, np.float64)
+
+    @cached_property
+    def _dense(self) -> FloatArray | None:
+        """The coefficients, (m, problems), where they are quicker to use with their zeros."""
+        if not _is_worth_its_zeros(self.coefficients.shape, self.coefficients.nnz):
+            return None
+        return np.asarray(self.coefficients.toarray().T)
 
     @cached_property
     def _columns(self) -> KernelColumns:
         return KernelColumns(self.support_vectors, self.kind, self.gamma, self.degree, self.coef0)
+
+
+def _is_worth_its_zeros(shape: tuple[int, ...], stored: int) -> bool:
+    """Whether a matrix of few elements, or of few zeros; a small file that names a large shape makes no large one."""
+    return shape[0] * shape[1] <= max(_SMALL, _TIMES_STORED * stored)
 
 
 @dataclass(frozen=True)
@@ -97,9 +125,10 @@ class ProblemScores:
         expansions = []
         for (kind, gamma, degree, coef0, *_), places in groups.items():
             vectors, rows = _without_repeats([states[place].support_vectors for place in places])
-            coefficients = np.zeros((len(places), vectors.shape[0]))
-            for line, (place, own) in enumerate(zip(places, rows, strict=True)):
-                np.add.at(coefficients[line], own, states[place].dual_coef)
+            ends = np.cumsum([0, *map(len, rows)])
+            each = np.concatenate([states[place].dual_coef for place in places])
+            coefficients = sparse.csr_array((each, np.concatenate(rows), ends), shape=(len(places), vectors.shape[0]))
+            coefficients.sum_duplicates()
             intercepts = np.array([states[place].intercept - subtracted[place] for place in places])
             expansions.append(SharedExpansion(kind, gamma, degree, coef0, vectors, coefficients, intercepts))
         return cls(tuple(expansions), tuple(np.array(places) for places in groups.values()))
@@ -117,6 +146,20 @@ class ProblemScores:
         for expansion, places in zip(self.expansions, self.places, strict=True):
             scores[:, places] = expansion.scores(X)
         return scores
+
+    def mapped(self, X: Matrix, of_scores: Callable[[FloatArray], NDArray[Any]]) -> NDArray[Any]:
+        """What a function makes of the scores of rows, (n, problems), which are never all in memory at once.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+        of_scores : callable
+            Takes the scores of some rows, and gives as many values, or lines of values.
+        """
+        step = max(1, _SCORES_AT_ONCE // max(1, self.problems))
+        if X.shape[0] <= step:
+            return of_scores(self(X))
+        return np.concatenate([of_scores(self(X[start : start + step])) for start in range(0, X.shape[0], step)])
 
 
 def _without_repeats(matrices: Sequence[Matrix]) -> tuple[Matrix, list[IndexArray]]:

@@ -92,7 +92,7 @@ class ClassesModel:
             tensors["support_vectors"] = vectors
         else:
             tensors |= _csr_tensors("support_vectors", vectors)
-        blocks = [sparse.csr_array(each.coefficients) for each in expansions]
+        blocks = [each.coefficients for each in expansions]
         coefficients = sparse.csr_array(sparse.block_diag(blocks)) if len(blocks) > 1 else blocks[0]
         coefficients.sort_indices()
         tensors |= _csr_tensors("coefficients", coefficients)
@@ -177,9 +177,7 @@ def _scores(fields: Fields, tensors: Tensors, problems: int) -> ProblemScores:
         block = lines[:, column : column + size]
         if block.nnz != lines.nnz:
             raise ModelFileError(f"{group.place}: its coefficients are of support vectors of another kernel")
-        expansions.append(
-            _expansion(group, vectors[column : column + size], block.toarray(), intercepts[line:][: len(own)])
-        )
+        expansions.append(_expansion(group, vectors[column : column + size], block, intercepts[line:][: len(own)]))
         line, column = line + len(own), column + size
     return ProblemScores(tuple(expansions), tuple(places))
 
@@ -191,7 +189,9 @@ def _places(group: Fields, problems: int) -> NDArray[np.intp]:
     return np.array(numbers, dtype=np.intp)
 
 
-def _expansion(group: Fields, vectors: Matrix, coefficients: FloatArray, intercepts: FloatArray) -> SharedExpansion:
+def _expansion(
+    group: Fields, vectors: Matrix, coefficients: sparse.csr_array, intercepts: FloatArray
+) -> SharedExpansion:
     gamma = group.number("gamma")
     if gamma <= 0:
         raise ModelFileError(f"{group.place}: 'gamma' must be above 0")

@@ -12,6 +12,8 @@ from solver.typing import FloatArray, IndexArray
 
 Scheme = Literal["one_vs_rest", "one_vs_one"]
 
+_BLOCK_ELEMENTS: Final = 1 << 20
+
 UNLABELLED: Final = -1
 NO_PART: Final = -2
 """In a problem of two classes: a row without a label, and one that has no part in it."""
@@ -54,18 +56,25 @@ def votes(scores: FloatArray, classes: int) -> FloatArray:
         Above 0 for the second class of a pair.
     classes : int
     """
-    pairs = pairs_of(classes)
-    won = np.zeros((len(scores), classes))
-    for (i, j), score in zip(pairs, scores.T, strict=True):
-        won[:, i] += score <= 0
-        won[:, j] += score > 0
-    among_equals = np.zeros_like(won)
-    for (i, j), score in zip(pairs, scores.T, strict=True):
-        counted = np.where(won[:, i] == won[:, j], np.clip(score, -1, 1), 0.0)
-        among_equals[:, i] -= counted
-        among_equals[:, j] += counted
-    # in the same order, but less than half a vote
-    return np.asarray(won + among_equals / (3 * (1 + np.abs(among_equals))))
+    of_values = np.empty((len(scores), classes))
+    step = max(1, _BLOCK_ELEMENTS // classes**2)
+    first, second = np.triu_indices(classes, 1)  # in the order of `pairs_of`
+    for start in range(0, len(scores), step):
+        part = scores[start : start + step]
+        # at (i, j): whether j wins against i, and by how much
+        wins = np.zeros((len(part), classes, classes))
+        wins[:, first, second] = part > 0
+        wins[:, second, first] = part <= 0
+        won = wins.sum(axis=1)
+        by = np.zeros_like(wins)
+        clipped = np.clip(part, -1, 1)
+        by[:, first, second] = clipped
+        by[:, second, first] = -clipped
+        by *= won[:, :, None] == won[:, None, :]
+        among_equals = by.sum(axis=1)
+        # in the same order, but less than half a vote
+        of_values[start : start + step] = won + among_equals / (3 * (1 + np.abs(among_equals)))
+    return of_values
 
 
 def highest(values: FloatArray, counts: IndexArray) -> IndexArray:

@@ -129,7 +129,7 @@ def test_pairs_trained_together_are_the_pairs_of_libsvm():
     fitted = OneVsOne(SVM(gamma=0.5, labeled_split="full")).fit(X, y)
     theirs = SVC(gamma=0.5, decision_function_shape="ovo").fit(X, y)
     # scikit-learn's score of a pair is positive for the first class of it
-    assert fitted._problem_scores(X) == pytest.approx(-theirs.decision_function(X), abs=5e-3)
+    assert fitted.scores_(X) == pytest.approx(-theirs.decision_function(X), abs=5e-3)
     assert (fitted.predict(X) == theirs.predict(X)).mean() > 0.995
 
 

@@ -1,6 +1,7 @@
 """Models of several classes in files: what is loaded predicts the same bits, and what lies is refused."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from sklearn.datasets import load_iris
 
 from solver.estimators import SVM, GaussianMixtureClassifier, OneVsOne, OneVsRest, SelfTraining
 from solver.model_file import LoadedClasses, ModelFileError, load_model, read_model, save_model
+from solver.multiclass import ClassesDecision, ProblemScores, SharedExpansion, decision, pairs_of, votes
 from solver.tensor_file import read_tensors, write_tensors
 
 X, Y = load_iris(return_X_y=True)
@@ -135,3 +137,40 @@ def test_a_file_that_lies_is_refused(lie: str, honest: bytes, tmp_path: Path) ->
     (tmp_path / "model").write_bytes(honest)
     with pytest.raises(ModelFileError, match=said):
         load_model(changed(tmp_path / "model", change))
+
+
+def test_a_small_file_that_names_many_columns_makes_nothing_large(tmp_path: Path) -> None:
+    save_model(tmp_path / "model", OneVsOne(SVM(kernel="linear", random_state=0)).fit(sparse.csr_array(X), Y))
+    columns = 1 << 22
+    loaded = load_model(changed(tmp_path / "model", lambda file: file.decision.update(n_features=columns)))
+    rows = sparse.csr_array((X[:7].ravel(), np.tile(np.arange(4), 7), np.arange(0, 29, 4)), shape=(7, columns))
+    tracemalloc.start()
+    said = loaded.predict(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert said.tolist() == Y[:7].tolist()
+    assert peak < 16 * columns  # numbers for each column, and none for each column and problem
+
+
+@pytest.mark.parametrize("classes", [20, 80])
+def test_predicting_holds_no_score_of_each_row_and_pair(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that grows with rows and classes, not with rows and pairs of classes, of which there are forty times."""
+    monkeypatch.setattr(decision, "_SCORES_AT_ONCE", 1 << 15)
+    random = np.random.default_rng(0)
+    pairs = pairs_of(classes)
+    # five support vectors of each class, which are those of its pairs
+    own = np.array([np.r_[5 * i : 5 * i + 5, 5 * j : 5 * j + 5] for i, j in pairs])
+    vectors, rows = random.normal(size=(5 * classes, 3)), random.normal(size=(2000, 3))
+    coefficients = sparse.csr_array(
+        (random.normal(size=own.size), own.ravel(), np.arange(0, own.size + 1, 10)), shape=(len(pairs), len(vectors))
+    )
+    scores = ProblemScores.of_one(SharedExpansion("rbf", 0.5, 3, 0.0, vectors, coefficients, np.zeros(len(pairs))))
+    decided = ClassesDecision("one_vs_one", np.ones(classes, dtype=np.intp), None, None)
+    scores(rows[:1])
+    tracemalloc.start()
+    said = scores.mapped(rows, decided.says)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < (4 << 20) + 8 * 40 * classes**2
+    expected = votes(np.exp(-0.5 * ((rows[:50, None] - vectors) ** 2).sum(axis=2)) @ coefficients.toarray().T, classes)
+    assert np.array_equal(said[:50], np.argmax(expected, axis=1))
