@@ -61,7 +61,7 @@ def _scores(graph: Graph, scores: ProblemScores, X: str) -> str:
     """Scores of the problems, (rows, problems)."""
     parts = []
     for expansion in scores.expansions:
-        coefficients = all_values(expansion.coefficients.T)
+        coefficients = all_values(expansion.coefficients).T
         if expansion.kind == "linear":
             planes = np.asarray(expansion.support_vectors.T @ coefficients, dtype=np.float64)
             sums = graph.add("MatMul", X, graph.constant(planes))

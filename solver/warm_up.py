@@ -13,7 +13,8 @@ from solver import lowrank
 from solver.kernels import sparse_loops
 from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
 from solver.kernels.row_cache import arena
-from solver.smo import Program, Start, solve
+from solver.multiclass import OwnRows, calibrate_own
+from solver.smo import Program, Start, solve, solve_on_matrix
 from solver.typing import FloatArray
 
 _ROWS: Final = 600
@@ -82,6 +83,14 @@ def _single_precision() -> None:
     FeatureKernel(_data()[1].astype(np.float32), gamma=0.5).pool(np.arange(_ROWS), 0)
 
 
+def _several_classes() -> None:
+    _, X, y = _data()
+    own = OwnRows(np.array([0, 50]), np.arange(50), y[:50] > 0)
+    K = FeatureKernel(X[:50], gamma=0.5).whole_matrix()
+    solved = solve_on_matrix(K, own.starts, own.rows, y[:50], np.ones(50), np.arange(50) % 2, tol=1e-2)
+    calibrate_own(solved.left_out, own, "one_vs_one", 3)
+
+
 FIRST: Final[tuple[Callable[[], None], ...]] = (_rows, _linear, _small, _dense, _precomputed, _single_precision)
 """What trainings on dense features need. The first two, beside each other, compile most of what `_dense` needs.
 
@@ -97,8 +106,9 @@ LATER: Final[tuple[Callable[[], None], ...]] = (
     sparse_loops.warm_up,
     _wide,
     _polynomial,
+    _several_classes,
 )
-"""What the others need: text, identifiers, very many rows."""
+"""What the others need: text, identifiers, very many rows, several classes."""
 
 
 def warm_up(arena_bytes: int = 256 << 20) -> None:

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import expit
 
 from solver.estimators._together import train_together
 from solver.estimators.svm import SVM
 from solver.multiclass import (
+    Calibration,
     ClassesDecision,
     ClassesReport,
     ClassObjective,
+    ClassRule,
+    LeftOutScores,
     Scheme,
-    calibrate,
+    calibrate_own,
     choose_rule,
     figures_of,
-    two_class_problems,
 )
 from solver.multiclass.figures import ClassesFigures, floor_outcomes
 from solver.multiclass.rule import dealt
-from solver.typing import FloatArray, IndexArray, Matrix
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _FOLDS: Final = 5
 _WARN_BELOW: Final = 10
 _LEAST_PROBABILITY: Final = 1e-12
+_SCORES_AT_ONCE: Final = 1 << 22
+"""Rows times problems: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Cross:
 
 
 def cross_decided(
-    left_out: FloatArray,
+    left_out: LeftOutScores,
     codes: IndexArray,
     plain: ClassesDecision,
     objective: ClassObjective | None,
@@ -67,8 +72,8 @@ def cross_decided(
 
     Parameters
     ----------
-    left_out : float64 array of shape (n, problems)
-        Scores by models that a row did not train; NaN where there are none.
+    left_out : LeftOutScores
+        By models that a row did not train.
     codes : int array of shape (n,)
     plain : ClassesDecision
         Without probabilities and rule.
@@ -80,55 +85,98 @@ def cross_decided(
     Cross or None
         None if not all classes have two left-out rows.
     """
-    rows = np.flatnonzero(np.isfinite(left_out).all(axis=1))
-    scores, known = left_out[rows], codes[rows]
-    if np.bincount(known, minlength=len(labels)).min() < 2:
+    own, classes = left_out.own, len(labels)
+    has_scores = np.ones(len(codes), dtype=bool)
+    has_scores[own.rows[~np.isfinite(left_out.scores)]] = False
+    rows = np.flatnonzero(has_scores)
+    known = codes[rows]
+    if np.bincount(known, minlength=classes).min() < 2:
         return None
     fold = dealt(known, _FOLDS, np.random.default_rng(1))
-    said = np.empty(len(rows), dtype=np.intp)
-    probabilities = np.empty((len(rows), len(labels)))
-    shares = np.empty(len(rows))
-    for number in range(_FOLDS):
-        learns, judged = fold != number, fold == number
-        own = _chosen(scores[learns], known[learns], plain, objective, labels)
-        said[judged] = own.says(scores[judged])
-        if own.calibration is not None:
-            probabilities[judged] = own.calibration(scores[judged])
-        counts = np.bincount(known[learns], minlength=len(labels))
-        shares[judged] = counts[known[judged]] / counts.sum()
-    true = probabilities[np.arange(len(rows)), known]
+    of_own = np.full(len(codes), _FOLDS)
+    of_own[rows] = fold
+    of_own = of_own[own.rows]
+
+    def calibrated(taken: BoolArray, like: Calibration | None) -> Calibration:
+        return calibrate_own(left_out.scores[taken], own.kept(taken), plain.scheme, classes, like)
+
+    of_all = calibrated(of_own < _FOLDS, None)
+    of_folds = [calibrated((of_own < _FOLDS) & (of_own != number), of_all) for number in range(_FOLDS)]
+    decision = replace(plain, calibration=of_all)
+    if objective is None:
+        said, true = _without_rule(left_out, rows, known, fold, decision, of_folds)
+    else:
+        said, true, rule = _by_rules(left_out, rows, known, fold, decision, of_folds, objective, labels)
+        decision = replace(decision, rule=rule)
+    there = np.stack([np.bincount(known[fold != number], minlength=classes) for number in range(_FOLDS)])
+    shares = there[fold, known] / there.sum(axis=1)[fold]
     return Cross(
-        _chosen(scores, known, plain, objective, labels), rows, known, said, fold,
+        decision, rows, known, said, fold,
         *(float(-np.mean(np.log(np.maximum(each, _LEAST_PROBABILITY)))) for each in (true, shares)),
     )  # fmt: skip
 
 
-def _chosen(
-    scores: FloatArray,
+def _parts(left_out: LeftOutScores, rows: int) -> Iterator[slice]:
+    """Parts of so many rows, the scores of each of which are not too many at once."""
+    step = max(1, _SCORES_AT_ONCE // max(1, left_out.own.problems))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def _without_rule(
+    left_out: LeftOutScores,
+    rows: IndexArray,
     codes: IndexArray,
-    plain: ClassesDecision,
-    objective: ClassObjective | None,
+    fold: IndexArray,
+    decision: ClassesDecision,
+    of_folds: list[Calibration],
+) -> tuple[IndexArray, FloatArray]:
+    """What is said of each row, and how likely its own class is by the sigmoids that it had no say in."""
+    slopes, offsets = (np.stack([getattr(each, name) for each in of_folds]) for name in ("slopes", "offsets"))
+    said, true = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
+    for part in _parts(left_out, len(rows)):
+        scores = left_out.of_rows(rows[part])
+        said[part] = decision.says(scores)
+        probabilities = of_folds[0].of_classes(expit(slopes[fold[part]] * scores + offsets[fold[part]]))
+        true[part] = probabilities[np.arange(len(scores)), codes[part]]
+    return said, true
+
+
+def _by_rules(
+    left_out: LeftOutScores,
+    rows: IndexArray,
+    codes: IndexArray,
+    fold: IndexArray,
+    decision: ClassesDecision,
+    of_folds: list[Calibration],
+    objective: ClassObjective,
     labels: list[Any],
-) -> ClassesDecision:
-    """Probabilities and rule of these rows."""
-    problems: NDArray[np.int8] = np.column_stack(two_class_problems(codes, len(labels), plain.scheme))
-    calibration = calibrate(scores, problems, plain.scheme, len(labels))
-    if objective is None:
-        return replace(plain, calibration=calibration)
-    rule = choose_rule(calibration(scores), codes, objective, labels, plain.counts)
-    return replace(plain, calibration=calibration, rule=rule)
+) -> tuple[IndexArray, FloatArray, ClassRule]:
+    """The same, with rules that the row had no say in; and the rule that all rows choose."""
+    said, true = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
+    probabilities = np.empty((1 + len(of_folds), len(rows), len(labels)))
+    for part in _parts(left_out, len(rows)):
+        scores = left_out.of_rows(rows[part])
+        for each, calibration in zip(probabilities, (decision.calibration, *of_folds), strict=True):
+            each[part] = cast("Calibration", calibration)(scores)
+    for number in range(len(of_folds)):
+        learns, judged, own = fold != number, fold == number, probabilities[1 + number]
+        rule = choose_rule(own[learns], codes[learns], objective, labels, decision.counts)
+        said[judged] = rule.says(own[judged])
+        true[judged] = own[judged, codes[judged]]
+    return said, true, choose_rule(probabilities[0], codes, objective, labels, decision.counts)
 
 
 def linear_control(
     X: Matrix, codes: IndexArray, labels: list[Any], scheme: Scheme, crossed: Cross
 ) -> dict[str, ClassesFigures]:
     """A linear SVM by the same scheme, on the same rows."""
-    problems = two_class_problems(codes, len(labels), scheme)
     fold = dealt(codes, _FOLDS, np.random.default_rng(1))
-    trained = train_together(SVM(kernel="linear"), X, problems, np.ones(len(codes)), fold)
+    trained = train_together(SVM(kernel="linear"), X, codes, len(labels), scheme, np.ones(len(codes)), fold)
     if trained.left_out is None:
         return {}
-    said = replace(crossed.decision, rule=None).says(trained.left_out[crossed.rows])
+    decision, of_rows = replace(crossed.decision, rule=None), trained.left_out.of_rows
+    parts = _parts(trained.left_out, len(crossed.rows))
+    said = np.concatenate([decision.says(of_rows(crossed.rows[part])) for part in parts])
     return {"linear": figures_of(crossed.codes, said, labels)}
 
 

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.estimators.svm import SVM
 from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
-from solver.multiclass.decision import SharedExpansion
-from solver.smo import Program, StoppingLimits, solve_many
-from solver.typing import FloatArray, IndexArray, Matrix
+from solver.multiclass import LeftOutScores, OwnRows, Scheme, SharedExpansion, own_rows
+from solver.multiclass.decision import Sums, planes_of
+from solver.smo import (
+    MatrixSolutions,
+    Program,
+    Solution,
+    StoppingLimits,
+    kernel_of_its_own,
+    solve_many,
+    solve_on_matrix,
+)
+from solver.smo.problems_on_matrix import LARGEST
+from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 # up to so many labelled rows the kernel matrix is computed once, in float64
 _WHOLE_MATRIX: Final = 4096
 _STOPPED: Final = "cancelled"
+_PROGRAM_BYTES: Final = 64 << 20
+"""Of programs that are solved side by side, with their solutions."""
+_SCORES_AT_ONCE: Final = 1 << 22
+_VALUES_AT_ONCE: Final = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -30,14 +44,14 @@ class Together:
     ----------
     expansion : SharedExpansion
         The scores of the models of all rows.
-    left_out : float64 array of shape (n, problems) or None
-        Scores of each row by models of folds that it was not in; NaN where there was no time for them.
+    left_out : LeftOutScores or None
+        By models of folds that a row was not in; None without folds, or where there was no time for them.
     ended : str
         `""`, `"stopped"` or `"solver_limit"`.
     """
 
     expansion: SharedExpansion
-    left_out: FloatArray | None
+    left_out: LeftOutScores | None
     ended: str
 
 
@@ -56,7 +70,9 @@ def can_train_together(estimator: Any) -> bool:
 def train_together(
     estimator: SVM,
     X: Matrix,
-    problems: list[NDArray[np.int8]],
+    codes: IndexArray,
+    classes: int,
+    scheme: Scheme,
     weight: FloatArray,
     fold: IndexArray | None,
 ) -> Together:
@@ -68,102 +84,231 @@ def train_together(
         Its parameters hold for each problem; gamma is that of all rows.
     X : dense or CSR matrix of shape (n, d)
         Labelled rows.
-    problems : list of int8 arrays of shape (n,)
-        1, 0, or -2 for a row without a part.
+    codes : int array of shape (n,)
+        Their classes.
+    classes, scheme
+        See `own_rows`.
     weight : float64 array of shape (n,)
         Factors on C, above 0.
     fold : int array of shape (n,), optional
-        Which fold leaves a row out.
+        Which fold leaves a row out; -1 for one that is in no fold.
     """
     estimator._validate_params()
+    if len(codes) <= _WHOLE_MATRIX:
+        # rows of a class side by side, and so those of a pair: they are read sooner
+        order = np.argsort(codes, kind="stable")
+        X, codes, weight = X[order], codes[order], weight[order]
+        fold = None if fold is None else fold[order]
+    else:
+        order = np.arange(len(codes))
     kernel = FeatureKernel(
         X, kind=estimator.kernel, gamma=estimator._gamma(X), degree=int(estimator.degree), coef0=float(estimator.coef0)
     )
-    n, folds = X.shape[0], 0 if fold is None else int(fold.max()) + 1
-    every = np.arange(n)
-    shared: Kernel = kernel
-    if n <= _WHOLE_MATRIX and kernel.kind != "linear":
-        shared = PrecomputedKernel(kernel.matrix(every, every))
-    calls = _Calls(estimator, len(problems))
-    chains = [
-        _chain(estimator, shared, problem, weight, fold, folds, calls.limits(number))
-        for number, problem in enumerate(problems)
-    ]
-    solved = solve_many(chains)
-    coefficients = np.zeros((1 + folds, len(problems), n))
-    intercepts = np.zeros((1 + folds, len(problems)))
-    for number, (problem, path) in enumerate(zip(problems, solved, strict=True)):
-        rows = np.flatnonzero(problem >= 0)
-        for step, solution in enumerate(path):
-            coefficients[step, number, rows] = np.where(problem[rows] == 1, 1.0, -1.0) * solution.alpha
-            intercepts[step, number] = solution.b
-    ended = _ended(solved)
-    left_out = None
-    if fold is not None and ended != "stopped":
-        left_out = np.full((n, len(problems)), np.nan)
-        for number in range(folds):
-            held_out = np.flatnonzero(fold == number)
-            left_out[held_out] = _scores(shared, X, coefficients[1 + number], held_out) + intercepts[1 + number]
-    used = np.flatnonzero(coefficients[0].any(axis=0))
+    work = _Work(estimator, kernel, own_rows(codes, classes, scheme), weight, fold)
+    work.solve()
+    coefficients = work.coefficients(0)
+    used = np.flatnonzero(np.bincount(coefficients.indices, minlength=len(codes)))
     expansion = SharedExpansion(
-        kernel.kind,
-        kernel.gamma,
-        kernel.degree,
-        kernel.coef0,
-        X[used],
-        sparse.csr_array(coefficients[0][:, used]),
-        intercepts[0],
-    )
-    return Together(expansion, left_out, ended)
+        kernel.kind, kernel.gamma, kernel.degree, kernel.coef0, X[used], sparse.csr_array(coefficients[:, used]),
+        work.intercepts[0],
+    )  # fmt: skip
+    left_out = work.left_out_scores(order) if fold is not None and work.ended != "stopped" else None
+    return Together(expansion, left_out, work.ended)
 
 
-def _chain(
-    estimator: SVM,
-    kernel: Kernel,
-    problem: NDArray[np.int8],
-    weight: FloatArray,
-    fold: IndexArray | None,
-    folds: int,
-    limits: StoppingLimits,
-) -> list[Program]:
-    """The programs of a problem: on all of its rows, then without those of each fold, which stay variables of 0."""
-    rows = np.flatnonzero(problem >= 0)
-    y = np.where(problem[rows] == 1, 1.0, -1.0)
-    cost = estimator.C * weight[rows]
-    if estimator.class_weight == "balanced":
-        positive = np.count_nonzero(y > 0)
-        cost = cost * np.where(y > 0, len(y) / (2 * positive), len(y) / (2 * (len(y) - positive)))
-    uppers = [cost]
-    if fold is not None:
-        uppers += [np.where(fold[rows] == number, 0.0, cost) for number in range(folds)]
-    return [
-        Program(
-            kernel, rows, y, -1.0, 0.0, upper, tol=float(estimator.tol), limits=limits,
-            cache_bytes=None if estimator.cache_size is None else int(estimator.cache_size * 2**20),
-            backend=estimator.device,
+class _Work:
+    """The programs of all problems, with and without each fold, and what solves them."""
+
+    def __init__(
+        self, estimator: SVM, kernel: FeatureKernel, own: OwnRows, weight: FloatArray, fold: IndexArray | None
+    ) -> None:
+        self._estimator, self._features, self._own, self._weight, self._fold = estimator, kernel, own, weight, fold
+        self._folds = 0 if fold is None else int(fold.max(initial=-1)) + 1
+        self._y = np.where(own.positive, 1.0, -1.0)
+        self._kernel: Kernel = kernel
+        self._whole: FloatArray | None = None
+        self._signed = np.zeros((1 + self._folds, len(own.rows)))
+        self.intercepts = np.zeros((1 + self._folds, own.problems))
+        self._left_out = np.full(len(own.rows), np.nan)
+        self._statuses: set[str] = set()
+        self._calls = _Calls(estimator, own.problems)
+
+    @property
+    def ended(self) -> str:
+        """`""`, `"stopped"` or `"solver_limit"`."""
+        if _STOPPED in self._statuses:
+            return "stopped"
+        return "" if self._statuses <= {"optimal"} else "solver_limit"
+
+    def solve(self) -> None:
+        """Solve them all: small ones on the kernel matrix, others by the engines."""
+        rest: BoolArray = np.ones(self._own.problems, dtype=bool)
+        n = self._features.n_samples
+        if n <= _WHOLE_MATRIX and self._estimator.device != "cuda":
+            K = self._whole = self._features.whole_matrix()
+            if self._estimator.max_iter == -1 and np.diff(self._own.starts).max(initial=0) <= LARGEST:
+                solved = self._solve_on_matrix(K)
+                if solved.stopped:
+                    self._statuses.add(_STOPPED)
+                    return
+                rest = ~solved.is_solved
+            if rest.any():
+                self._kernel = PrecomputedKernel(K)
+        for numbers in self._some_at_once(np.flatnonzero(rest)):
+            for number, path in zip(numbers, solve_many([self._chain(number) for number in numbers]), strict=True):
+                self._keep(number, path)
+            if self.ended == "stopped":
+                return
+
+    def _solve_on_matrix(self, K: FloatArray) -> MatrixSolutions:
+        own = self._own
+        cost = self._costs(slice(0, len(own.rows)))
+        if self._estimator.class_weight == "balanced":
+            cost = np.concatenate([self._costs(own.of(number)) for number in range(own.problems)])
+        solved = solve_on_matrix(
+            K, own.starts, own.rows, self._y, cost, self._fold, tol=float(self._estimator.tol),
+            stopped=self._calls.stopped,
+        )  # fmt: skip
+        self._signed, self.intercepts, self._left_out = solved.signed, solved.intercepts, solved.left_out
+        return solved
+
+    def _costs(self, part: slice) -> FloatArray:
+        """Upper bounds of the variables of a problem."""
+        cost: FloatArray = float(self._estimator.C) * self._weight[self._own.rows[part]]
+        if self._estimator.class_weight == "balanced":
+            positive = self._own.positive[part]
+            of_positive = int(np.count_nonzero(positive))
+            cost *= np.where(positive, len(cost) / (2 * of_positive), len(cost) / (2 * (len(cost) - of_positive)))
+        return cost
+
+    def _chain(self, number: int) -> list[Program]:
+        """The programs of a problem: on all of its rows, then without those of each fold, which stay variables of 0."""
+        part = self._own.of(number)
+        rows, cost, estimator = self._own.rows[part], self._costs(part), self._estimator
+        uppers = [cost]
+        if self._fold is not None:
+            uppers += [np.where(self._fold[rows] == each, 0.0, cost) for each in range(self._folds)]
+        return [
+            Program(
+                self._kernel, rows, self._y[part], -1.0, 0.0, upper, tol=float(estimator.tol),
+                limits=self._calls.limits(number),
+                cache_bytes=None if estimator.cache_size is None else int(estimator.cache_size * 2**20),
+                backend=estimator.device,
+            )
+            for upper in uppers
+        ]  # fmt: skip
+
+    def _keep(self, number: int, path: list[Solution]) -> None:
+        """Keep of the solutions of a problem what is needed."""
+        part = self._own.of(number)
+        y, rows = self._y[part], self._own.rows[part]
+        for step, solution in enumerate(path):
+            self._statuses.add(solution.status)
+            self._signed[step, part] = y * solution.alpha
+            self.intercepts[step, number] = solution.b
+            if step and self._fold is not None:
+                held_out = np.flatnonzero(self._fold[rows] == step - 1)
+                # the gradient is y·(score without intercept) - 1
+                scores = y[held_out] * (solution.gradient[held_out] + 1.0) + solution.b
+                self._left_out[part.start + held_out] = scores
+
+    def _some_at_once(self, numbers: IndexArray) -> Iterator[list[int]]:
+        """Problems in parts, so that programs and solutions of only some of them are there."""
+        sizes = np.diff(self._own.starts)[numbers]
+        # indices, signs and bounds of a chain; alpha and gradient of its solutions
+        needed = 8 * sizes * (2 + 3 * (1 + self._folds))
+        if needed.sum() > _PROGRAM_BYTES:
+            # whether they share kernel rows is decided for all of them
+            outlines = [
+                [Program(self._kernel, self._own.rows[self._own.of(number)], 1.0, -1.0, 0.0, 1.0)] for number in numbers
+            ]
+            self._kernel = kernel_of_its_own(outlines) or self._kernel
+        parts = np.cumsum(needed) // _PROGRAM_BYTES
+        for part in np.unique(parts):
+            yield numbers[parts == part].tolist()
+
+    def coefficients(self, step: int) -> sparse.csr_array:
+        """Those of the models of all rows, or of the models without a fold, (problems, n)."""
+        signed = self._signed[step]
+        kept = self._own.kept(signed != 0)
+        coefficients = sparse.csr_array(
+            (signed[signed != 0], kept.rows, kept.starts), shape=(self._own.problems, self._features.n_samples)
         )
-        for upper in uppers
-    ]  # fmt: skip
+        coefficients.sort_indices()
+        return coefficients
+
+    def left_out_scores(self, order: IndexArray) -> LeftOutScores:
+        """Scores by models without the row, of rows as they were before they were put in this order."""
+        own = self._own
+        original = OwnRows(own.starts, order[own.rows], own.positive)
+        of_fold = _FoldScores(
+            self._features, self._whole, [self.coefficients(step) for step in range(1 + self._folds)], self.intercepts,
+            np.zeros(len(order), dtype=np.intp) if self._fold is None else 1 + self._fold, np.argsort(order),
+        )  # fmt: skip
+        if own.problems * len(order) > _SCORES_AT_ONCE:
+            return LeftOutScores(original, self._left_out, of_fold)
+        every = of_fold(np.arange(len(order)))
+        return LeftOutScores(original, self._left_out, every.__getitem__)
 
 
-def _scores(kernel: Kernel, X: Matrix, coefficients: FloatArray, rows: IndexArray) -> FloatArray:
-    """Scores without intercepts, (rows, problems), of all problems at once."""
-    if isinstance(kernel, FeatureKernel) and kernel.kind == "linear":
-        return np.asarray(X[rows] @ (X.T @ coefficients.T), dtype=np.float64)
-    used = np.flatnonzero(coefficients.any(axis=0))
-    sums = np.empty((len(rows), len(coefficients)))
-    step = max(1, (1 << 22) // max(1, len(used)))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        sums[start : start + step] = kernel.matrix(part, used) @ coefficients[:, used].T
-    return sums
+class _FoldScores:
+    """Scores of rows in all problems, by models without the fold that they are in.
 
+    Parameters
+    ----------
+    kernel : FeatureKernel
+    K : float64 array of shape (n, n), optional
+        Its values, where they were computed.
+    coefficients : list of CSR matrices of shape (problems, n)
+        Of the models of all rows, then of those without each fold.
+    intercepts : float64 array of shape (1 + folds, problems)
+    model : int array of shape (n,)
+        Which of the models scores a row.
+    place : int array of shape (n,)
+        Where a row stands in all these, by the number that it is asked for by.
+    """
 
-def _ended(solved: list[list[Any]]) -> str:
-    statuses = {solution.status for path in solved for solution in path}
-    if _STOPPED in statuses:
-        return "stopped"
-    return "" if statuses == {"optimal"} else "solver_limit"
+    def __init__(
+        self, kernel: FeatureKernel, K: FloatArray | None, coefficients: list[sparse.csr_array],
+        intercepts: FloatArray, model: IndexArray, place: IndexArray,
+    ) -> None:  # fmt: skip
+        self._kernel, self._K, self._coefficients, self._intercepts = kernel, K, coefficients, intercepts
+        self._model, self._place = model, place
+        self._prepared: dict[int, tuple[FloatArray | None, IndexArray, Sums | None]] = {}
+
+    def __call__(self, rows: IndexArray) -> FloatArray:
+        """Scores of some rows, (rows, problems)."""
+        places = self._place[rows]
+        scores = np.empty((len(rows), self._intercepts.shape[1]))
+        for model in np.unique(self._model[places]).tolist():
+            mine = np.flatnonzero(self._model[places] == model)
+            scores[mine] = self._of_model(model, places[mine])
+        return scores
+
+    def _of_model(self, model: int, places: IndexArray) -> FloatArray:
+        planes, used, sums = self._prepare(model)
+        if planes is not None or sums is None:
+            return np.asarray(self._kernel.X[places] @ planes + self._intercepts[model], dtype=np.float64)
+        scores = np.empty((len(places), self._intercepts.shape[1]))
+        step = max(1, _VALUES_AT_ONCE // max(1, len(used)))
+        for start in range(0, len(places), step):
+            part = places[start : start + step]
+            scores[start : start + step] = sums(self._kernel.matrix(part, used) if self._K is None else self._K[part])
+        scores += self._intercepts[model]
+        return scores
+
+    def _prepare(self, model: int) -> tuple[FloatArray | None, IndexArray, Sums | None]:
+        """The planes of a model, or the columns that it needs and what sums them up."""
+        if model not in self._prepared:
+            coefficients, planes = self._coefficients[model], None
+            used = np.arange(coefficients.shape[1])
+            if self._K is None and self._kernel.kind == "linear":
+                planes = planes_of(coefficients, self._kernel.X)
+            elif self._K is None:
+                used = np.flatnonzero(np.bincount(coefficients.indices, minlength=len(used)))
+                coefficients = sparse.csr_array(coefficients[:, used])
+            self._prepared[model] = planes, used, Sums(coefficients) if planes is None else None
+        return self._prepared[model]
 
 
 class _Calls:
@@ -176,11 +321,19 @@ class _Calls:
         self._begun: set[int] = set()
         self._stopped = False
 
+    @property
+    def stopped(self) -> Callable[[int], bool] | None:
+        """Whether the callback says so when so many problems are solved; None without a callback."""
+        return None if self._callback is None else self._told
+
     def limits(self, number: int) -> StoppingLimits:
         """Limits of the programs of a problem."""
         return StoppingLimits(
             self._max_iter, None, None if self._callback is None else functools.partial(self._called, number)
         )
+
+    def _told(self, done: int) -> bool:
+        return self._callback is not None and bool(self._callback(done / self._problems, {"problems": done}))
 
     def _called(self, number: int, iterations: int, gap: float) -> bool:
         with self._lock:

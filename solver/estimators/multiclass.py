@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -15,14 +17,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from solver.estimators._labels import encode_classes
 from solver.estimators._left_out import Cross, class_report, cross_decided, linear_control
 from solver.estimators._together import can_train_together, train_together
+from solver.kernels.parallel import single_threaded_blas
 from solver.multiclass import (
     Calibration,
     ClassesDecision,
     ClassesReport,
     ClassObjective,
+    LeftOutScores,
     ProblemScores,
     Scheme,
-    two_class_problems,
+    each_two_class_problem,
+    own_rows,
 )
 from solver.multiclass.rule import dealt
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
@@ -30,6 +35,8 @@ from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 _FEWEST_OF_A_CLASS: Final = 2
 _FOLDS: Final = 5
 _UNLABELLED: Final = -1
+_FEW_ROWS: Final = 4096
+"""With no more, the threads of BLAS would wait for each other longer than they compute."""
 
 
 def _has_probability(classifier: Any) -> bool:
@@ -85,8 +92,9 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         self._counts = np.bincount(codes[codes >= 0], minlength=len(self.classes_))
         self._check_classes()
         objective = self._objective()
-        left_out = self._train(X, codes, weight)
-        self._decide(X, codes, left_out, objective)
+        with single_threaded_blas() if len(codes) <= _FEW_ROWS else nullcontext():
+            left_out = self._train(X, codes, weight)
+            self._decide(X, codes, left_out, objective)
         return self
 
     def _check_classes(self) -> None:
@@ -110,23 +118,22 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             raise ValueError("an objective is chosen on left-out scores: it needs labeled_split='xfit'")
         return objective
 
-    def _train(self, X: Matrix, codes: IndexArray, weight: FloatArray | None) -> FloatArray | None:
-        """Train all classifiers; the left-out scores of the labelled rows, (rows, problems), if there are any."""
+    def _train(self, X: Matrix, codes: IndexArray, weight: FloatArray | None) -> LeftOutScores | None:
+        """Train all classifiers; the left-out scores of the labelled rows, if there are any."""
         self.estimators_: list[Any] = []
-        problems = two_class_problems(codes, len(self.classes_), self._scheme)
-        labelled = np.flatnonzero(codes >= 0)
-        if len(self.classes_) > 2 and can_train_together(self.estimator):
+        labelled, classes = np.flatnonzero(codes >= 0), len(self.classes_)
+        if classes > 2 and can_train_together(self.estimator):
             fold = None
             if self.estimator.labeled_split == "xfit":
                 seed = check_random_state(self.estimator.random_state).randint(2**31)
                 fold = dealt(codes[labelled], _FOLDS, np.random.default_rng(seed))
             every = np.ones(len(labelled)) if weight is None else weight[labelled]
-            trained = train_together(
-                self.estimator, X[labelled], [problem[labelled] for problem in problems], every, fold
-            )
+            rows = X if len(labelled) == len(codes) else X[labelled]
+            trained = train_together(self.estimator, rows, codes[labelled], classes, self._scheme, every, fold)
             self.scores_, self._ended = ProblemScores.of_one(trained.expansion), trained.ended
             return trained.left_out
         self._ended = ""
+        problems = each_two_class_problem(codes, classes, self._scheme)
         self.estimators_ = [self._fit_one(X, problem, weight) for problem in problems]
         if any(classifier.status_ == "stopped" for classifier in self.estimators_):
             self._ended = "stopped"
@@ -134,15 +141,25 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             [classifier.decision_state() for classifier in self.estimators_],
             [self._subtracted(classifier) for classifier in self.estimators_],
         )
-        if self.estimator.labeled_split != "xfit":
-            return None
-        left_out = np.empty((len(labelled), len(problems)))
-        if len(self.classes_) > 2:
-            left_out[:] = self.scores_(X[labelled])
-        for column, (problem, classifier) in enumerate(zip(problems, self.estimators_, strict=True)):
-            mine = np.flatnonzero(problem[labelled] >= 0)
-            left_out[mine, column] = classifier.left_out_scores_ - self._subtracted(classifier)
-        return left_out
+        return self._left_out_scores(X, codes, labelled) if self.estimator.labeled_split == "xfit" else None
+
+    def _left_out_scores(self, X: Matrix, codes: IndexArray, labelled: IndexArray) -> LeftOutScores:
+        """What the classifiers said of their own rows when they were left out, and what they say of the others."""
+        own = own_rows(codes[labelled], len(self.classes_), self._scheme)
+        scores = np.empty(len(own.rows))
+        for number, classifier in enumerate(self.estimators_):
+            part = own.of(number)
+            # a classifier has its rows in ascending order
+            scores[part.start + np.argsort(own.rows[part])] = classifier.left_out_scores_ - self._subtracted(classifier)
+        by_row = sparse.csc_array((scores, own.rows, own.starts), shape=(len(labelled), own.problems)).tocsr()
+
+        def of_rows(rows: IndexArray) -> FloatArray:
+            known = by_row[rows].tocoo()
+            every = np.empty(known.shape) if len(self.classes_) == 2 else self.scores_(X[labelled[rows]])
+            every[known.row, known.col] = known.data
+            return every
+
+        return LeftOutScores(own, scores, of_rows)
 
     def _fit_one(self, X: Matrix, problem: NDArray[np.int8], weight: FloatArray | None) -> Any:
         """Fit a classifier on the rows that are 1, 0 or unlabelled; any other number leaves a row out."""
@@ -158,7 +175,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         return classifier.fit(rows, problem, sample_weight=weight)
 
     def _decide(
-        self, X: Matrix, codes: IndexArray, left_out: FloatArray | None, objective: ClassObjective | None
+        self, X: Matrix, codes: IndexArray, left_out: LeftOutScores | None, objective: ClassObjective | None
     ) -> None:
         """Choose the rule, and say what it reaches."""
         known = codes[codes >= 0]

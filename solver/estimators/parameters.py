@@ -6,6 +6,7 @@ objective, labels, limits on time, random numbers and a callback.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -110,11 +111,16 @@ class SharedParameters(BaseEstimator):
     random_state: Any = None
     callback: FitCallback | None = None
 
+    @classmethod
+    @functools.cache  # scikit-learn looks at the signature each time, which takes longer than a small fit
+    def _get_param_names(cls) -> list[str]:
+        names: list[str] = super()._get_param_names()
+        return names
+
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
         """What scikit-learn's check of parameters goes by."""
-        constraints = _UNDECLARED | {each.name: _constraint(each) for each in self.declaration.parameters}
-        return {name: constraints[name] for name in self._get_param_names()}
+        return _constraints(type(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -194,6 +200,12 @@ class PositiveShareParameter:
     """
 
     positive_share: float | None = _DEFAULTS["positive_share"]
+
+
+@functools.cache
+def _constraints(estimator: type[Any]) -> dict[str, Any]:
+    constraints = _UNDECLARED | {each.name: _constraint(each) for each in estimator.declaration.parameters}
+    return {name: constraints[name] for name in estimator._get_param_names()}
 
 
 def _constraint(parameter: Parameter) -> list[Any]:

@@ -49,6 +49,7 @@ FEW: Final = 4
 # elements of one float64 block of kernel values: 4 MB keeps it in cache
 _BLOCK_ELEMENTS: Final = 1 << 19
 _COLUMNS_A_BLOCK: Final = 512
+_ROWS_A_STRIP: Final = 128
 
 _LARGEST: Final = float(np.finfo(np.float64).max)
 
@@ -223,6 +224,29 @@ class FeatureKernel(_BlockedProducts):
         if same and self.kind == "rbf":
             np.fill_diagonal(block, 1.0)
         return block
+
+    def whole_matrix(self) -> FloatArray:
+        """Kernel values among all samples, (n, n) float64, each computed once: half the work of `matrix`."""
+        every = np.arange(self.n_samples)
+        if sp.issparse(self.X):
+            return self.matrix(every, every)
+        A: FloatArray = np.asarray(self._part(every), dtype=np.float64)
+        K = np.empty((self.n_samples, self.n_samples))
+        scale = min(self.gamma * LOG2_E, _LARGEST)
+
+        def fill(begin: int, end: int) -> None:
+            for r in range(begin, end, _ROWS_A_STRIP):
+                s, e = r, min(end, r + _ROWS_A_STRIP)
+                np.matmul(A[s:e], A[s:].T, out=K[s:e, s:])
+                if self.kind == "rbf":
+                    tile_loops.mirrored_gaussians(K, s, e, self._squares, scale)
+                else:
+                    parameters = (self._squares[s:e], self._squares[s:], self.kind, self.gamma, self.degree)
+                    finish(K[s:e, s:], *parameters, self.coef0)
+                    K[e:, s:e] = K[s:e, e:].T
+
+        for_ranges(fill, self.n_samples, _ROWS_A_STRIP, work=1e-9 * self.n_samples**2 * (2 + self.X.shape[1] / 25))
+        return K
 
     def _rows_a_block(self) -> int:
         # the features of a block's rows in float64: 1 MB

@@ -28,6 +28,7 @@ PLAIN, EXP2, POLYNOMIAL, TANH = 0, 1, 2, 3
 
 _CONTRACT: Final = {"contract", "nnan", "ninf", "nsz", "arcp"}
 _0 = np.uint64(0)
+_TILE = np.uint64(64)
 _1 = np.uint64(1)
 _2 = np.uint64(2)
 _3 = np.uint64(3)
@@ -760,3 +761,32 @@ def centred_squares(X: Any, samples: Any, centre: Any, out: Any) -> None:
             x = X[row, j] - centre[j]
             total += x * x
         out[i] = total
+
+
+@njit(cache=True, fastmath=_CONTRACT, nogil=True)
+def mirrored_gaussians(K: Any, begin: int, end: int, squares: Any, scale: float) -> None:
+    """Turn inner products into 2^(-scale |x-w|²) in float64, in place, and copy them to the other side of the diagonal.
+
+    Parameters
+    ----------
+    K : (n, n) float64, C-contiguous
+        Rows `begin` to before `end` hold inner products from column `begin` on.
+    squares : (n,) float64
+        Squared norms.
+    """
+    n, first, last = np.uint64(K.shape[0]), np.uint64(begin), np.uint64(end)
+    flat = K.reshape(-1)
+    for left in range(first, n, _TILE):
+        right = left + _TILE
+        if right > n:
+            right = n
+        for r in range(first, last):
+            own, o = squares[r], r * n
+            for t in range(left, right):
+                flat[o + t] = exp2_nonpositive_double(scale * ((2.0 * flat[o + t] - own) - squares[t]))
+        for t in range(max(left, last), right):
+            o = t * n
+            for r in range(first, last):
+                flat[o + r] = flat[r * n + t]
+    for r in range(first, last):
+        flat[r * n + r] = 1.0

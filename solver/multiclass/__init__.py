@@ -1,11 +1,20 @@
 """More than two classes, as plain functions on arrays: probabilities, objectives, rules, figures and the decision."""
 
-from solver.multiclass.calibration import Calibration, calibrate
+from solver.multiclass.calibration import Calibration, calibrate, calibrate_own
 from solver.multiclass.coupling import coupled, normalised
 from solver.multiclass.decision import ClassesDecision, ProblemScores, SharedExpansion
 from solver.multiclass.figures import ClassesReport, figures_of
+from solver.multiclass.left_out import LeftOutScores
 from solver.multiclass.objective import MOST_CLASSES, ClassObjective, ClassObjectiveError
-from solver.multiclass.problems import Scheme, pairs_of, two_class_problems, votes
+from solver.multiclass.problems import (
+    OwnRows,
+    Scheme,
+    each_two_class_problem,
+    own_rows,
+    pairs_of,
+    two_class_problems,
+    votes,
+)
 from solver.multiclass.rule import UNDECIDED, ClassRule, choose_rule
 
 __all__ = [
@@ -17,14 +26,19 @@ __all__ = [
     "ClassRule",
     "ClassesDecision",
     "ClassesReport",
+    "LeftOutScores",
+    "OwnRows",
     "ProblemScores",
     "Scheme",
     "SharedExpansion",
     "calibrate",
+    "calibrate_own",
     "choose_rule",
     "coupled",
+    "each_two_class_problem",
     "figures_of",
     "normalised",
+    "own_rows",
     "pairs_of",
     "two_class_problems",
     "votes",

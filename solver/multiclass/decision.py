@@ -54,44 +54,68 @@ class SharedExpansion:
 
     def scores(self, X: Matrix) -> FloatArray:
         """Scores of rows, (n, problems)."""
-        n, m = X.shape[0], self.coefficients.shape[1]
-        planes, dense = self._planes, self._dense
+        planes = self._planes
         if planes is not None:
             return np.asarray(X @ planes + self.intercepts, dtype=np.float64)
-        step = max(1, _BLOCK_ELEMENTS // max(1, m))
+        n, step = X.shape[0], max(1, _BLOCK_ELEMENTS // max(1, self.coefficients.shape[1]))
         scores = np.empty((n, len(self.intercepts)))
         for start in range(0, n, step):
-            values = self._columns.block(X[start : start + step])
-            scores[start : start + step] = (
-                values @ dense if dense is not None else (self.coefficients @ np.ascontiguousarray(values.T)).T
-            )
+            scores[start : start + step] = self._sums(self._columns.block(X[start : start + step]))
         scores += self.intercepts
         return scores
 
     @cached_property
     def _planes(self) -> FloatArray | None:
-        """The planes of the linear kernel, (d, problems), unless they are much larger than what they are made of."""
-        vectors = self.support_vectors
-        stored = self.coefficients.nnz + (vectors.nnz if sparse.issparse(vectors) else vectors.size)
-        if self.kind != "linear" or not _is_worth_its_zeros((vectors.shape[1], len(self.intercepts)), stored):
-            return None
-        products = self.coefficients @ vectors
-        return np.ascontiguousarray(products.toarray().T if sparse.issparse(products) else products.T, np.float64)
+        return planes_of(self.coefficients, self.support_vectors) if self.kind == "linear" else None
 
     @cached_property
-    def _dense(self) -> FloatArray | None:
-        """The coefficients, (m, problems), where they are quicker to use with their zeros."""
-        if not _is_worth_its_zeros(self.coefficients.shape, self.coefficients.nnz):
-            return None
-        return np.asarray(self.coefficients.toarray().T)
+    def _sums(self) -> Sums:
+        return Sums(self.coefficients)
 
     @cached_property
     def _columns(self) -> KernelColumns:
         return KernelColumns(self.support_vectors, self.kind, self.gamma, self.degree, self.coef0)
 
 
+class Sums:
+    """Sums of kernel values by the coefficients of all problems.
+
+    Parameters
+    ----------
+    coefficients : CSR matrix of shape (problems, m)
+    """
+
+    def __init__(self, coefficients: sparse.csr_array) -> None:
+        self._coefficients = coefficients
+        # products with zeros are quicker than finding those without
+        self._dense: FloatArray | None = None
+        if _is_worth_its_zeros(coefficients.shape, coefficients.nnz):
+            self._dense = np.ascontiguousarray(coefficients.toarray().T)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Scores without intercepts, (n, problems), of kernel values, (n, m)."""
+        if self._dense is not None:
+            return values @ self._dense
+        return np.asarray((self._coefficients @ np.ascontiguousarray(values.T)).T)
+
+
+def planes_of(coefficients: sparse.csr_array, vectors: Matrix) -> FloatArray | None:
+    """The planes of a linear kernel, (d, problems); None where they are much larger than what they are made of.
+
+    Parameters
+    ----------
+    coefficients : CSR matrix of shape (problems, m)
+    vectors : dense array or CSR matrix of shape (m, d)
+    """
+    stored = coefficients.nnz + (vectors.nnz if sparse.issparse(vectors) else vectors.size)
+    if not _is_worth_its_zeros((vectors.shape[1], coefficients.shape[0]), stored):
+        return None
+    products = coefficients @ vectors
+    return np.ascontiguousarray(products.toarray().T if sparse.issparse(products) else products.T, np.float64)
+
+
 def _is_worth_its_zeros(shape: tuple[int, ...], stored: int) -> bool:
-    """Whether a matrix of few elements, or of few zeros; a small file that names a large shape makes no large one."""
+    """Whether a matrix has few elements, or few zeros; a small file that names a large shape makes no large one."""
     return shape[0] * shape[1] <= max(_SMALL, _TIMES_STORED * stored)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.typing import FloatArray, IndexArray
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 Scheme = Literal["one_vs_rest", "one_vs_one"]
 
@@ -25,6 +27,11 @@ def pairs_of(classes: int) -> list[tuple[int, int]]:
 
 
 def two_class_problems(codes: IndexArray, classes: int, scheme: Scheme) -> list[NDArray[np.int8]]:
+    """All that `each_two_class_problem` gives."""
+    return list(each_two_class_problem(codes, classes, scheme))
+
+
+def each_two_class_problem(codes: IndexArray, classes: int, scheme: Scheme) -> Iterator[NDArray[np.int8]]:
     """The problems of two classes: 1, 0, -1 for an unlabelled row, -2 for one that takes no part.
 
     Parameters
@@ -36,12 +43,64 @@ def two_class_problems(codes: IndexArray, classes: int, scheme: Scheme) -> list[
     scheme : {"one_vs_rest", "one_vs_one"}
     """
     if scheme == "one_vs_one":
-        return [
-            np.select([codes < 0, codes == i, codes == j], [UNLABELLED, 0, 1], NO_PART).astype(np.int8)
-            for i, j in pairs_of(classes)
-        ]
-    sought = range(classes) if classes > 2 else (1,)
-    return [np.where(codes < 0, UNLABELLED, codes == k).astype(np.int8) for k in sought]
+        for i, j in pairs_of(classes):
+            yield np.select([codes < 0, codes == i, codes == j], [UNLABELLED, 0, 1], NO_PART).astype(np.int8)
+        return
+    for k in range(classes) if classes > 2 else (1,):
+        yield np.where(codes < 0, UNLABELLED, codes == k).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """The labelled rows of each problem of two classes, one problem after the other.
+
+    Attributes
+    ----------
+    starts : int array of shape (problems + 1,)
+        Where those of each problem begin.
+    rows : int array
+        Of a pair those of the first class, then those of the second.
+    positive : bool array
+    """
+
+    starts: IndexArray
+    rows: IndexArray
+    positive: BoolArray
+
+    @property
+    def problems(self) -> int:
+        """How many problems there are."""
+        return len(self.starts) - 1
+
+    def of(self, problem: int) -> slice:
+        """Where the rows of a problem stand."""
+        return slice(int(self.starts[problem]), int(self.starts[problem + 1]))
+
+    def kept(self, keep: BoolArray) -> OwnRows:
+        """Only some of all that stand here."""
+        counts = np.concatenate([[0], np.cumsum(keep)])
+        return OwnRows(counts[self.starts], self.rows[keep], self.positive[keep])
+
+
+def own_rows(codes: IndexArray, classes: int, scheme: Scheme) -> OwnRows:
+    """Which labelled rows are in which problem of two classes, as `two_class_problems` says it of all rows.
+
+    Parameters
+    ----------
+    codes, classes, scheme
+        As there.
+    """
+    labelled = np.flatnonzero(codes >= 0)
+    if scheme == "one_vs_rest":
+        sought = np.arange(classes) if classes > 2 else np.array([1])
+        positive = (codes[labelled] == sought[:, None]).ravel()
+        starts = len(labelled) * np.arange(len(sought) + 1)
+        return OwnRows(starts, np.tile(labelled, len(sought)), positive)
+    of_class = [np.flatnonzero(codes == k) for k in range(classes)]
+    sides = [of_class[k] for pair in pairs_of(classes) for k in pair]
+    sizes = np.array([len(side) for side in sides])
+    positive = np.repeat(np.arange(len(sides)) % 2 == 1, sizes)
+    return OwnRows(np.concatenate([[0], np.cumsum(sizes)[1::2]]), np.concatenate(sides), positive)
 
 
 def votes(scores: FloatArray, classes: int) -> FloatArray:

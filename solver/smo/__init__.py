@@ -5,6 +5,7 @@ min ½ aᵀQa + pᵀa   subject to   yᵀa = delta,  lo <= a <= hi,   Q_ij = y_i
 
 from solver.smo.many import kernel_of_its_own, solve_many
 from solver.smo.problem import InfeasibleError, Solution, UnboundedError, repair
+from solver.smo.problems_on_matrix import MatrixSolutions, solve_on_matrix
 from solver.smo.program import Program, Start
 from solver.smo.solve import solve
 from solver.smo.stopping import Callback, StoppingLimits
@@ -12,6 +13,7 @@ from solver.smo.stopping import Callback, StoppingLimits
 __all__ = [
     "Callback",
     "InfeasibleError",
+    "MatrixSolutions",
     "Program",
     "Solution",
     "Start",
@@ -21,4 +23,5 @@ __all__ = [
     "repair",
     "solve",
     "solve_many",
+    "solve_on_matrix",
 ]

@@ -142,7 +142,12 @@ def test_left_out_scores_are_those_of_models_without_the_row():
         for k in range(3):
             alone = SVC(gamma=0.5).fit(X[fold != number], y[fold != number] == k)
             expected = alone.decision_function(X[fold == number])
-            assert left_out[fold == number, k] == pytest.approx(expected, abs=5e-3)
+            assert left_out.of_rows(np.flatnonzero(fold == number))[:, k] == pytest.approx(expected, abs=5e-3)
+            part = left_out.own.of(k)
+            rows = left_out.own.rows[part]
+            mine = fold[rows] == number
+            expected = alone.decision_function(X[rows[mine]])
+            assert left_out.scores[part][mine] == pytest.approx(expected, abs=5e-3)
 
 
 def _prepared(method, y):
