@@ -127,9 +127,9 @@ class _Work:
         self._y = np.where(own.positive, 1.0, -1.0)
         self._kernel: Kernel = kernel
         self._whole: FloatArray | None = None
-        self._signed = np.zeros((1 + self._folds, len(own.rows)))
-        self.intercepts = np.zeros((1 + self._folds, own.problems))
-        self._left_out = np.full(len(own.rows), np.nan)
+        self._signed: FloatArray = np.zeros((1 + self._folds, len(own.rows)))
+        self.intercepts: FloatArray = np.zeros((1 + self._folds, own.problems))
+        self._left_out: FloatArray = np.full(len(own.rows), np.nan)
         self._statuses: set[str] = set()
         self._calls = _Calls(estimator, own.problems)
 
@@ -274,7 +274,7 @@ class _FoldScores:
     ) -> None:  # fmt: skip
         self._kernel, self._K, self._coefficients, self._intercepts = kernel, K, coefficients, intercepts
         self._model, self._place = model, place
-        self._prepared: dict[int, tuple[FloatArray | None, IndexArray, Sums | None]] = {}
+        self._prepared: dict[int, FloatArray | tuple[IndexArray, Sums]] = {}
 
     def __call__(self, rows: IndexArray) -> FloatArray:
         """Scores of some rows, (rows, problems)."""
@@ -286,9 +286,10 @@ class _FoldScores:
         return scores
 
     def _of_model(self, model: int, places: IndexArray) -> FloatArray:
-        planes, used, sums = self._prepare(model)
-        if planes is not None or sums is None:
-            return np.asarray(self._kernel.X[places] @ planes + self._intercepts[model], dtype=np.float64)
+        prepared = self._prepare(model)
+        if isinstance(prepared, np.ndarray):
+            return np.asarray(self._kernel.X[places] @ prepared + self._intercepts[model], dtype=np.float64)
+        used, sums = prepared
         scores = np.empty((len(places), self._intercepts.shape[1]))
         step = max(1, _VALUES_AT_ONCE // max(1, len(used)))
         for start in range(0, len(places), step):
@@ -297,18 +298,22 @@ class _FoldScores:
         scores += self._intercepts[model]
         return scores
 
-    def _prepare(self, model: int) -> tuple[FloatArray | None, IndexArray, Sums | None]:
+    def _prepare(self, model: int) -> FloatArray | tuple[IndexArray, Sums]:
         """The planes of a model, or the columns that it needs and what sums them up."""
         if model not in self._prepared:
-            coefficients, planes = self._coefficients[model], None
-            used = np.arange(coefficients.shape[1])
-            if self._K is None and self._kernel.kind == "linear":
-                planes = planes_of(coefficients, self._kernel.X)
-            elif self._K is None:
-                used = np.flatnonzero(np.bincount(coefficients.indices, minlength=len(used)))
-                coefficients = sparse.csr_array(coefficients[:, used])
-            self._prepared[model] = planes, used, Sums(coefficients) if planes is None else None
+            self._prepared[model] = self._planes_or_sums(self._coefficients[model])
         return self._prepared[model]
+
+    def _planes_or_sums(self, coefficients: sparse.csr_array) -> FloatArray | tuple[IndexArray, Sums]:
+        used = np.arange(coefficients.shape[1])
+        if self._K is not None:
+            return used, Sums(coefficients)
+        if self._kernel.kind == "linear":
+            planes = planes_of(coefficients, self._kernel.X)
+            if planes is not None:
+                return planes
+        used = np.flatnonzero(np.bincount(coefficients.indices, minlength=len(used)))
+        return used, Sums(sparse.csr_array(coefficients[:, used]))
 
 
 class _Calls:

@@ -120,7 +120,8 @@ class SharedParameters(BaseEstimator):
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
         """What scikit-learn's check of parameters goes by."""
-        return _constraints(type(self))
+        estimator: Any = type(self)
+        return _constraints(estimator)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -203,7 +204,7 @@ class PositiveShareParameter:
 
 
 @functools.cache
-def _constraints(estimator: type[Any]) -> dict[str, Any]:
+def _constraints(estimator: Any) -> dict[str, Any]:
     constraints = _UNDECLARED | {each.name: _constraint(each) for each in estimator.declaration.parameters}
     return {name: constraints[name] for name in estimator._get_param_names()}
 

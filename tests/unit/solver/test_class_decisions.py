@@ -1,6 +1,7 @@
 """Several classes: probabilities, objectives and figures beside scikit-learn's, invariants, labels at random."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, log_loss
 from sklearn.svm import SVC
 
 from solver.algorithms import ALGORITHMS
-from solver.estimators import SVM, AugmentedClassifier, OneVsOne, OneVsRest, SelfTraining
+from solver.estimators import SVM, AugmentedClassifier, OneVsOne, OneVsRest, SelfTraining, _left_out, _together
 from solver.evaluation import fit_sigmoid
 from solver.multiclass import (
     ClassObjective,
@@ -461,3 +462,19 @@ def test_digits_are_read_as_well_as_by_scikit_learn(method):
     said = method(SVM(random_state=0), objective="macro_f1").fit(X[learns], y[learns]).predict(X[judged])
     theirs = SVC().fit(X[learns], y[learns]).predict(X[judged])
     assert f1_score(y[judged], said, average="macro") > f1_score(y[judged], theirs, average="macro") - 0.005
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(600, 30), (600, 60), (1200, 30)])
+def test_memory_of_a_fit_grows_with_rows_and_classes_not_with_rows_and_pairs(rows, classes, monkeypatch):
+    for module in (_left_out, _together):
+        monkeypatch.setattr(module, "_SCORES_AT_ONCE", 1 << 15)
+    y = np.arange(rows) % classes
+    random = np.random.default_rng(0)
+    X = random.normal(size=(classes, 5))[y] + 0.2 * random.normal(size=(rows, 5))
+    tracemalloc.start()
+    fitted = OneVsOne(SVM(random_state=0)).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # the kernel matrix; for each row and other class numbers of six models and what they are made of; scores of a part
+    assert peak < 8 * (1.25 * rows**2 + 14 * rows * classes + 6 * (1 << 15)) + (1 << 20)
+    assert fitted.report_.figures.accuracy.value > 0.8
