@@ -213,6 +213,7 @@ class Connection:
         failures = 0
         while True:
             headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last} if last else {})
+            pause = None
             try:
                 with self._http.stream("GET", path, headers=headers) as answer:
                     if answer.is_error:
@@ -229,20 +230,16 @@ class Connection:
                             yield event
                 if finished or answer.status_code == httpx.codes.NO_CONTENT:
                     return
-                failures += 1  # the service is about to stop, or wants to see the key again
-                if failures > EVENT_RETRIES:
-                    raise ClientError("the events end before the job does")
-                time.sleep(min(5.0, 0.5 * failures))
+                # the service is about to stop, or wants to see the key again
+                broken = ClientError("the events end before the job does")
             except BusyError as error:
-                failures += 1
-                if failures > EVENT_RETRIES:
-                    raise
-                time.sleep(error.seconds)
+                broken, pause = error, error.seconds
             except httpx.TransportError as error:
-                failures += 1
-                if failures > EVENT_RETRIES:
-                    raise ClientError(f"the events broke off ({str(error) or type(error).__name__})") from None
-                time.sleep(min(5.0, 0.5 * failures))
+                broken = ClientError(f"the events broke off ({str(error) or type(error).__name__})")
+            failures += 1
+            if failures > EVENT_RETRIES:
+                raise broken
+            time.sleep(min(5.0, 0.5 * failures) if pause is None else pause)
 
     def download(self, path: str, sink: IO[bytes], form: str = "*/*") -> None:
         """GET a file in the media type `form` and write it, piece by piece."""
