@@ -35,8 +35,16 @@ test: .venv/dev  ## all quick tests, with a real Postgres and a real Redis proto
 	@unset PYTHONDONTWRITEBYTECODE; $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Of what Hypothesis makes up, the quick tests try a quarter (tests/examples.py); so those tests are run here, too.
-test-slow: .venv/dev  ## the tests that take minutes
-	@PREFSVM_TESTS=slow $(BIN)/pytest -m 'slow or (hypothesis and not fuzz and not chaos)' --timeout 1800 $(ARGS)
+# Those that only compute share the processors, a test each, with one thread; the others start servers and measure, one at a time.
+COMPUTING := tests/unit/solver tests/statistical
+SLOW := PREFSVM_TESTS=slow $(BIN)/pytest -m 'slow or (hypothesis and not fuzz and not chaos)' --timeout 1800
+test-slow: .venv/dev  ## the tests that take minutes: an evening on two cores
+ifdef ARGS
+	@$(SLOW) $(ARGS)
+else
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(SLOW) --numprocesses logical --dist worksteal $(COMPUTING) && computed=0 || computed=$$?; \
+	$(SLOW) $(COMPUTING:%=--ignore %) && exit $$computed
+endif
 
 test-ui: .venv/dev  ## the pages in a real Chromium (Debian: apt install chromium)
 	@$(BIN)/pytest -m ui --timeout 900 $(ARGS) tests/ui
