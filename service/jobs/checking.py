@@ -121,7 +121,7 @@ def check_training(
     if dataset.format == "mail":
         request["features"]["exclude"] += _excluded_of_mails(body, dataset)
     errors = [
-        *_target_errors(body, request, labels, feedback_rows, labels is not dataset and _may_repeat(body.key, dataset)),
+        *_target_errors(body, request, labels, feedback_rows, dataset),
         *_column_errors(body, dataset, identifiers),
         *_key_errors(body, dataset),
         *_algorithm_errors(body, request),
@@ -149,7 +149,7 @@ def check_training(
         warnings[MOST_LISTED:] = [f"and {len(warnings) - MOST_LISTED} more columns are left out for the same reasons"]
     if labels is not dataset and any(column["name"] == body.target for column in dataset.columns):
         warnings.append(f"column {body.target!r} of the data set is not used: the labels come from {labels.id}")
-    return CheckedTraining(request, said, [*warnings, *_label_warnings(request, labels)])
+    return CheckedTraining(request, said, [*warnings, *_label_warnings(request, labels, dataset.rows)])
 
 
 def _identifiers(body: TrainRequest, dataset: DatasetRow) -> dict[str, str]:
@@ -205,12 +205,14 @@ def _is_inexact_key(key: str, dataset: DatasetRow) -> bool:
 
 
 def _target_errors(
-    body: TrainRequest, request: dict[str, Any], dataset: DatasetRow, feedback_rows: int, may_repeat: bool
+    body: TrainRequest, request: dict[str, Any], dataset: DatasetRow, feedback_rows: int, of_rows: DatasetRow
 ) -> Iterator[FieldError]:
     """Look at target and labels; labels that are numbers get their shortest spelling in `request`.
 
-    `dataset` is the one that has the labels, which several rows may share if `may_repeat`.
+    `dataset` is the one that has the labels; `of_rows` that of the rows, of which several may share a label where it is
+    another one.
     """
+    may_repeat = of_rows is not dataset and _may_repeat(body.key, of_rows)
     targets = {
         column["name"]: _as_labels(column) for column in dataset.columns if column["kind"] not in ("features", "vector")
     }
@@ -259,11 +261,11 @@ def _target_errors(
         labels = _labels(target, request["unlabeled"])
         keep = request["labels"]["keep"]
         if labels is not None and len(labels) < 2:
-            yield from _lone_errors(labels, request, None if may_repeat else dataset.rows, _words_gone(target))
+            yield from _lone_errors(labels, request, None if may_repeat else of_rows.rows, _words_gone(target))
         elif labels is not None and keep is not None and keep > sum(labels.values()) and not may_repeat:
             yield FieldError("body.labels.keep", f"there are {sum(labels.values())} labels")
         elif labels is not None and not feedback_rows and not may_repeat:  # feedback may correct labels
-            some = dataset.rows > sum(labels.values())
+            some = of_rows.rows > sum(labels.values())
             yield from _class_errors(labels, positive, lacks=some and may_lack_negatives(request["algorithm"]))
 
 
@@ -414,8 +416,11 @@ def _unlabelled_errors(request: dict[str, Any], dataset: DatasetRow) -> list[Fie
     return [] if some else [FieldError("body.algorithm", no_unlabelled(name))]
 
 
-def _label_warnings(request: dict[str, Any], dataset: DatasetRow) -> list[str]:
-    """Say that there are more labels than two, as the report of the training will; the profile may not list them."""
+def _label_warnings(request: dict[str, Any], dataset: DatasetRow, rows: int) -> list[str]:
+    """Say that there are more labels than two, as the report of the training will; the profile may not list them.
+
+    `dataset` is the one that has the labels; `rows` are those of the training.
+    """
     positive = request["positive"]
     target = _target_of(request, dataset)
     labels = _labels(target, request["unlabeled"])
@@ -423,7 +428,7 @@ def _label_warnings(request: dict[str, Any], dataset: DatasetRow) -> list[str]:
     return [
         *_many_labels(positive, labels, target, request),
         *([] if said is None else [said]),
-        *([] if labels is None or len(labels) != 1 else _lone_warnings(request, dataset.rows, sum(labels.values()))),
+        *([] if labels is None or len(labels) != 1 else _lone_warnings(request, rows, sum(labels.values()))),
     ]
 
 

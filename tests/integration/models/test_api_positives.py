@@ -89,6 +89,17 @@ def test_what_is_said_before_a_training(client: httpx.Client) -> None:
     assert refused(body(dataset, labels={"keep": 10}))[0] == "body.labels.keep"
 
 
+def test_labels_of_another_file_may_be_positive_ones_alone(client: httpx.Client) -> None:
+    """The most natural list of all: the keys of what is looked for."""
+    rows = upload(client, ("id,age\n" + "".join(f"r{i:03d},{AGES[i]}\n" for i in range(ROWS))).encode())
+    found = upload(client, ("id,label\n" + "".join(f"r{i:03d},spam\n" for i in sorted(MARKED))).encode())
+    wanted = body(rows, key="id", labels={"dataset": found["id"]})
+    answer = client.post("/train?dry_run=true", json=wanted)
+    assert answer.status_code == 200, answer.text
+    assert any(said.startswith("no negative row is labelled") for said in answer.json()["warnings"])
+    assert not any("among the unlabelled rows only" in said for said in answer.json()["warnings"])
+
+
 def every_door_says_the_same(client: httpx.Client, bench: Bench, model: str) -> None:
     ages = [float(age) for age in range(15, 70, 3)]
     rows = [{"age": age, "job": "cook"} for age in ages]
@@ -133,6 +144,10 @@ def reports_say_what_is_known(client: httpx.Client, model: str) -> None:
     assert "Recall, of left-out positive rows" in printed
     assert "prefsvm audit" in printed
     assert client.get(f"/models/{model}/drift").status_code == 200
+    assert client.get(f"/models/{model}/queue", params={"n": 5}).json()["items"]
+    page = client.get(f"/ui/models/{model}")
+    assert page.status_code == 200
+    assert "What is known without a negative row" in page.text
     for path in ("curves/pr", "thresholds"):
         problem(client.get(f"/models/{model}/{path}"), 404, "no-curve")
     assert client.get("/models").json()["items"][0]["promise"] == shown["promise"]
