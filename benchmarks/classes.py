@@ -7,7 +7,7 @@ Newsgroups by date, as counts of words in an NPZ file (`data`, `indices`, `indpt
 SVC is. Methods take turns, `--turns` times on each draw. Times are medians of all; how many times as fast as SVC
 (alone) or as the calibrated one (else) is the median of what each turn says. CPU seconds are of all threads.
 
-With `--memory`, what a fit and predicting take at most beyond what was there, by classes and rows.
+With `--memory` what a fit of pairs and predicting take at most beyond what was there, by classes and rows.
 
 `python -P benchmarks/classes.py --draws 10` from the root of the repository.
 """
@@ -130,23 +130,21 @@ def report(kernel: str, draws: list[Draw], methods: list[str], turns: int) -> No
         print(f"| {method} | {f1:.4f} | {told} | {times} | {row:.0f} |", flush=True)
 
 
-def memory() -> None:
-    """Print the most that a fit and predicting as many rows take, in MB."""
-    print("\n| classes | rows | OneVsOne: fit | predict | OneVsRest: fit | predict |\n|---|---|---|---|---|---|")
-    for classes, n in ((10, 5000), (50, 5000), (100, 5000), (100, 10_000), (100, 20_000)):
+def memory(sizes: list[tuple[int, int]]) -> None:
+    """Print the most that a fit of pairs, and predicting as many rows, takes beyond what was there, in MB."""
+    print("\n| classes | rows | fit | predict | numbers of all rows, pairs and six models |\n|---|---|---|---|---|")
+    for classes, n in sizes:
         random = np.random.default_rng(0)
         y = np.arange(n) % classes
         X = random.normal(size=(classes, 8))[y] + 0.3 * random.normal(size=(n, 8))
-        took = []
-        for make in (OneVsOne, OneVsRest):
-            tracemalloc.start()
-            fitted = make(SVM(random_state=0, cache_size=64)).fit(X, y)
-            took.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.reset_peak()
-            before = tracemalloc.get_traced_memory()[0]
-            fitted.predict(X)
-            took.append(tracemalloc.get_traced_memory()[1] - before)
-            tracemalloc.stop()
+        tracemalloc.start()
+        fitted = OneVsOne(SVM(random_state=0)).fit(X, y)
+        took = [tracemalloc.get_traced_memory()[1]]
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        fitted.predict(X)
+        took += [tracemalloc.get_traced_memory()[1] - before, 6 * 8 * n * classes * (classes - 1) // 2]
+        tracemalloc.stop()
         print(f"| {classes} | {n} | " + " | ".join(f"{each / 2**20:.0f}" for each in took) + " |", flush=True)
 
 
@@ -159,11 +157,18 @@ def main() -> None:
     arguments.add_argument("--groups", type=int, default=20, help="only the first so many of the newsgroups")
     arguments.add_argument("--matrix", help="an NPZ file with X and y; then nothing else is measured")
     arguments.add_argument("--rows", type=int, nargs="+", default=[1000], help="how many of its rows learn")
-    arguments.add_argument("--memory", action="store_true", help="measure memory, and nothing else")
+    arguments.add_argument(
+        "--memory",
+        nargs=2,
+        type=int,
+        action="append",
+        metavar=("CLASSES", "ROWS"),
+        help="measure that, and nothing else",
+    )
     arguments.add_argument("--without", nargs="*", default=[], choices=list(METHODS), metavar="METHOD")
     asked = arguments.parse_args()
     if asked.memory:
-        memory()
+        memory(asked.memory)
         return
     sets = small_sets(asked.draws)
     if asked.newsgroups:

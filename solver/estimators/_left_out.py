@@ -30,8 +30,8 @@ from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 _FOLDS: Final = 5
 _WARN_BELOW: Final = 10
 _LEAST_PROBABILITY: Final = 1e-12
-_SCORES_AT_ONCE: Final = 1 << 22
-"""Rows times problems: 32 MB."""
+_SCORES_AT_ONCE: Final = 1 << 20
+"""Rows times problems: 8 MB."""
 
 
 @dataclass(frozen=True)

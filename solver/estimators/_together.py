@@ -32,7 +32,7 @@ _WHOLE_MATRIX: Final = 4096
 _STOPPED: Final = "cancelled"
 _PROGRAM_BYTES: Final = 64 << 20
 """Of programs that are solved side by side, with their solutions."""
-_SCORES_AT_ONCE: Final = 1 << 22
+_SCORES_AT_ONCE: Final = 1 << 20
 _VALUES_AT_ONCE: Final = 1 << 22
 
 
@@ -143,10 +143,12 @@ class _Work:
     def solve(self) -> None:
         """Solve them all: small ones on the kernel matrix, others by the engines."""
         rest: BoolArray = np.ones(self._own.problems, dtype=bool)
-        n = self._features.n_samples
-        if n <= _WHOLE_MATRIX and self._estimator.device != "cuda":
+        are_small = self._estimator.max_iter == -1 and np.diff(self._own.starts).max(initial=0) <= LARGEST
+        # large problems of a linear kernel are sooner solved without one
+        pays = self._features.n_samples <= _WHOLE_MATRIX and (are_small or self._features.kind != "linear")
+        if pays and self._estimator.device != "cuda":
             K = self._whole = self._features.whole_matrix()
-            if self._estimator.max_iter == -1 and np.diff(self._own.starts).max(initial=0) <= LARGEST:
+            if are_small:
                 solved = self._solve_on_matrix(K)
                 if solved.stopped:
                     self._statuses.add(_STOPPED)

@@ -10,7 +10,7 @@ from solver.typing import FloatArray
 
 _LEAST: Final = 1e-7
 """A pair is never surer than this, so that the system below has one solution (LIBSVM's bound)."""
-_BLOCK_ELEMENTS: Final = 1 << 21
+_BLOCK_ELEMENTS: Final = 1 << 19
 
 
 def normalised(each: FloatArray) -> FloatArray:

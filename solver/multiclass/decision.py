@@ -19,8 +19,8 @@ from solver.multiclass.rule import ClassRule
 from solver.typing import FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 19
-_SCORES_AT_ONCE: Final = 1 << 22
-"""Rows times problems: 32 MB."""
+_SCORES_AT_ONCE: Final = 1 << 20
+"""Rows times problems: 8 MB."""
 _SMALL: Final = 1 << 16
 _TIMES_STORED: Final = 8
 """A matrix is held with its zeros where it is small, or takes no more elements than so many times those stored."""

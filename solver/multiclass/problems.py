@@ -14,7 +14,7 @@ from solver.typing import BoolArray, FloatArray, IndexArray
 
 Scheme = Literal["one_vs_rest", "one_vs_one"]
 
-_BLOCK_ELEMENTS: Final = 1 << 20
+_BLOCK_ELEMENTS: Final = 1 << 19
 
 UNLABELLED: Final = -1
 NO_PART: Final = -2

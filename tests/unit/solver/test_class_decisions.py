@@ -134,14 +134,17 @@ def test_pairs_trained_together_are_the_pairs_of_libsvm():
     assert (fitted.predict(X) == theirs.predict(X)).mean() > 0.995
 
 
-def test_left_out_scores_are_those_of_models_without_the_row():
+@pytest.mark.parametrize("largest", [_together.LARGEST, 10], ids=["on the matrix", "by the engines"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_left_out_scores_are_those_of_models_without_the_row(kernel, largest, monkeypatch):
+    monkeypatch.setattr(_together, "LARGEST", largest)
     X, y = overlapping(200, classes=3)
-    trained = OneVsRest(SVM(gamma=0.5, random_state=0))
+    trained = OneVsRest(SVM(kernel=kernel, gamma=0.5, random_state=0))
     left_out = trained._train(X, *_prepared(trained, y))
     fold = dealt(y, 5, np.random.default_rng(np.random.RandomState(0).randint(2**31)))
     for number in range(5):
         for k in range(3):
-            alone = SVC(gamma=0.5).fit(X[fold != number], y[fold != number] == k)
+            alone = SVC(kernel=kernel, gamma=0.5).fit(X[fold != number], y[fold != number] == k)
             expected = alone.decision_function(X[fold == number])
             assert left_out.of_rows(np.flatnonzero(fold == number))[:, k] == pytest.approx(expected, abs=5e-3)
             part = left_out.own.of(k)
