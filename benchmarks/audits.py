@@ -2,7 +2,7 @@
 
     python -P benchmarks/audits.py --out benchmarks/results/audits.json   # and audits.md, for reading
 
-Six models, from one that guesses to one whose probabilities are far off, each with three kinds of statements that are
+Six models, from one that guesses to one whose probabilities are far off, each with four kinds of statements that are
 just not so: a proof at any moment counts as false. Then what proofs of true statements cost, beside a plain random
 sample with the same bets. Only made-up rows: the claims are about sampling, and hold whatever the rows are.
 """
@@ -26,7 +26,7 @@ from solver.typing import BoolArray, FloatArray
 AUDITS: Final = 400
 CONFIDENCE: Final = 0.95
 COSTS: Final = {"false_negative": 5.0, "false_positive": 1.0}
-MOST: Final[dict[AuditedMeasure, int]] = {"precision": 1500, "recall": 2500, "cost": 1500}
+MOST: Final[dict[AuditedMeasure, int]] = {"precision": 1500, "recall": 2500, "false_positive_rate": 1500, "cost": 1500}
 
 
 class Pool(NamedTuple):
@@ -75,6 +75,8 @@ def truth(pool: Pool, kind: AuditedMeasure) -> float:
     if kind == "recall":
         return hits / int(pool.positive.sum())
     false_negatives, false_positives = int(pool.positive.sum()) - hits, int(pool.called.sum()) - hits
+    if kind == "false_positive_rate":
+        return false_positives / int((~pool.positive).sum())
     return (COSTS["false_negative"] * false_negatives + COSTS["false_positive"] * false_positives) / len(pool.positive)
 
 
@@ -83,6 +85,8 @@ def just_beyond(pool: Pool, kind: AuditedMeasure) -> AuditTarget:
     value = truth(pool, kind)
     if kind == "cost":
         return AuditTarget(kind, value - 0.5 / len(pool.positive), **COSTS)
+    if kind == "false_positive_rate":
+        return AuditTarget(kind, value - 0.5 / int((~pool.positive).sum()))
     among = pool.called if kind == "precision" else pool.positive
     return AuditTarget(kind, value + 0.5 / int(among.sum()))
 
@@ -120,7 +124,7 @@ def false_in_order(model: Model, kind: AuditedMeasure, audits: int = 200, seed: 
         draws = draw_rows(pool.probabilities, levels, target, MOST[kind], number, len(thresholds))
         order = [sorted(thresholds).index(threshold) for threshold in thresholds]
         verdicts = judge_in_order(draws, pool.positive[draws.row].astype(np.int64), target, CONFIDENCE, order)
-        sign = -1 if kind == "cost" else 1
+        sign = -1 if kind in ("cost", "false_positive_rate") else 1
         holds = [sign * truth(each, kind) >= sign * target.target for each in by]
         false += any(verdict.standing == "proven" and not held for verdict, held in zip(verdicts, holds, strict=False))
     return false

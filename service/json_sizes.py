@@ -27,6 +27,10 @@ def count_of(character: bytes, raw: bytes) -> int:
     return sum([int(np.count_nonzero(block == ord(character))) for block in blocks])
 
 
+class TooManyValuesError(ValueError):
+    """What holds more values than are read: as objects they would take far more memory than it has bytes."""
+
+
 def is_mostly_brackets(raw: bytes) -> bool:
     """Tell whether a text is mostly nested brackets: more than one in four bytes opens a list or an object.
 

@@ -30,8 +30,9 @@ _INVISIBLE: Final = (
 )
 _HIDDEN: Final = re.compile(f"[{_INVISIBLE}]+")
 _HIDDEN_IN_A_WORD: Final = re.compile(rf"(?<=[^\W{_INVISIBLE}])[{_INVISIBLE}]+(?=[^\W{_INVISIBLE}])")
-# Normalising sorts the accents of a letter in quadratic time, so it is done a thousand characters at a time.
-_BEYOND_ASCII: Final = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]{1,1000}")
+# Normalising sorts the accents of a letter in quadratic time, so it is done so many characters at a time.
+_AT_ONCE: Final = 1000
+_BEYOND_ASCII: Final = re.compile(rf"[^\x00-\x7f]{{1,{_AT_ONCE}}}")
 
 # what the first text of a column of dates looks like; `solver.features.dates` tells whether all are some
 LIKE_A_DATE: Final = re.compile(
@@ -83,10 +84,22 @@ def normalized(text: str) -> tuple[str, int]:
     if text.isascii():
         return text, 0
     hidden = 0
-    if _HIDDEN.search(text):
+    if _HIDDEN.search(beyond_ascii(text)):
         hidden = len(_HIDDEN_IN_A_WORD.findall(text))
         text = _HIDDEN.sub("", text)
-    return _BEYOND_ASCII.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text), hidden
+    if max(map(len, _BEYOND_ASCII.findall(text)), default=0) < _AT_ONCE:
+        return unicodedata.normalize("NFKC", text), hidden  # the same, as ASCII begins anew
+    pieces, end = [], 0
+    for run in _BEYOND_ASCII.finditer(text):
+        begin = max(end, run.start() - 1)  # with the letter before it, which may bear its accents
+        pieces += [text[end:begin], unicodedata.normalize("NFKC", text[begin : run.end()])]
+        end = run.end()
+    return "".join([*pieces, text[end:]]), hidden
+
+
+def beyond_ascii(text: str) -> str:
+    """The characters of a text that are not ASCII: few as a rule, where to look for such is to look at all."""
+    return "" if text.isascii() else "".join(_BEYOND_ASCII.findall(text))
 
 
 def _words(values: Sequence[str]) -> list[int]:

@@ -276,6 +276,15 @@ def measure_words(name: str, value: float, form: str = ".3g", kind: str = "false
     return f"{name} {value:{form}}"
 
 
+def _unlike(name: str, value: float, target: float, kind: str) -> str:
+    """Say a measure that is short of its target, with as many digits as tell it from that."""
+    if name != "specificity":
+        return measure_words(name, value, ".3f", kind)
+    missed, asked = _complement(value), _complement(target)
+    digits = next((digits for digits in range(3, 13) if float(f"{missed:.{digits}g}") != asked), 3)
+    return f"{rate_name(kind)} {missed:.{digits}g}"
+
+
 def _complement(share: float) -> float:
     """One minus a share, without the digits that rounding leaves behind."""
     return round(1.0 - share, 12)
@@ -696,7 +705,8 @@ def _uncertified(curve: OperatingCurve, objective: Objective) -> ChosenThreshold
     else:
         position = int(np.argmax(_reached(objective, bounds)))
     supported = " and ".join(
-        measure_words(name, float(bounds[name][position]), ".3f", objective.kind) for name in objective.targets
+        _unlike(name, float(bounds[name][position]), target, objective.kind)
+        for name, target in objective.targets.items()
     )
     asked = " and ".join(
         f"at most {_complement(target):g}" if name == "specificity" else f"{target:g}"

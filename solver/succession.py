@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Final
 
-from solver.choices import FALSE_POSITIVE_KINDS, TARGET_KINDS
+from solver.choices import FALSE_POSITIVE_KINDS, TARGET_KINDS, rate_name
 from solver.report import Classes, ComparedRows, Estimate, Measures, ReportedPoint, Succession
 
 FEW_ROWS: Final = 20
@@ -215,7 +215,7 @@ def _on_rows(rows: ComparedRows | None, why_none: str, objective: dict[str, Any]
         (each, attrgetter(each)) for each in ("precision", "recall") if each in kind or kind == "f_beta"
     ]
     if kind in FALSE_POSITIVE_KINDS:
-        told.append(("false positive rate", attrgetter("false_positive_rate")))
+        told.append((rate_name(kind), attrgetter("false_positive_rate")))
     told.append(_figure(objective))
     figures = ", ".join(f"{word} {_value(of(rows.before))} → {_value(of(rows.now))}" for word, of in told)
     if (shown := _shown(rows)) is not None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from itertools import islice
 
 from service.ingest.charsets import MAX_NAME, decoded
 from service.ingest.html_text import visible_text
@@ -60,9 +59,10 @@ _BLANK_LINE = re.compile(_BREAK)
 _ENCODED_WORD = re.compile(r"=\?([^?\s]{1,64})\?([bBqQ])\?([^?]*)\?=")
 _ENCODED_WORDS = re.compile(rf"{_ENCODED_WORD.pattern}(?:\s*{_ENCODED_WORD.pattern})*+")
 _WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+")
+_ALL_WORDS = re.compile(rf"(?:\W*+(?:[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]++)){{{MAX_WORDS}}}")
 _LINE_BREAK = re.compile(r"\r{1,2}\n|\r")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
-_CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]+")
+_CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r"))
 _ONE_WORD_FIELDS = frozenset(
     b"approved archive bcc cc comments control date distribution encrypted errors expires from importance keywords "
     b"language lines newsgroups organisation organization path precedence priority received references sender "
@@ -160,7 +160,8 @@ def attached_mails(message: bytes) -> list[bytes]:
 
 def _first_words(text: str) -> str:
     """Return a text up to the last word that is looked at."""
-    next_word = next(islice(_WORD.finditer(text), MAX_WORDS, None), None)
+    words = _ALL_WORDS.match(text)
+    next_word = _WORD.search(text, words.end()) if words else None
     return text if next_word is None else text[: next_word.start()]
 
 
@@ -421,4 +422,6 @@ def _date(text: str) -> str:
 
 def _clean(text: str) -> str:
     """Return a text without control characters, its line breaks as on Unix."""
-    return _CONTROLS.sub("", _LINE_BREAK.sub("\n", text))
+    text = _LINE_BREAK.sub("\n", text) if "\r" in text else text
+    # in bytes that takes a fifth of the time; half of a pair of surrogates is left out, too
+    return text.encode("utf-8", "ignore").translate(None, _CONTROLS).decode()

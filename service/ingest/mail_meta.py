@@ -20,6 +20,7 @@ MAX_CHARACTERS = 4000
 """Of the body, whose capitals are counted."""
 
 _LINK = re.compile(r"(?i)\bhttps?://(?:[^/\s@\"'<>]{0,100}@)?([a-z0-9.-]{3,100})")
+_MARK = "://"
 _ADDRESS = re.compile(r"([\w.+-]{1,100})@([A-Za-z0-9.-]{3,100})")
 _PROGRAM = re.compile(r"[A-Za-z]{2,30}")
 _NUMBERS = re.compile(r"[\d.]+")
@@ -73,13 +74,26 @@ def _of_parts(parts: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _of_links(texts: Iterable[str]) -> Iterator[str]:
-    found = (link[1].lower().strip(".") for text in texts for link in _LINK.finditer(text))
+    found = (host.lower().strip(".") for text in texts for host in _hosts(text))
     hosts = list(dict.fromkeys(islice(found, MOST_LINKS)))
     for host in hosts[:MOST]:
         yield _word("link", ".".join(host.split(".")[-2:]))
         if _NUMBERS.fullmatch(host):
             yield "link_number"
     yield f"links_{min(len(hosts), 5)}"
+
+
+def _hosts(text: str) -> Iterator[str]:
+    """Yield what `_LINK` finds, looked for at what is the same in all links: that is found fast."""
+    end, at = 0, text.find(_MARK)
+    while at >= 0:
+        for begin in (at - 5, at - 4):  # https, http
+            link = _LINK.match(text, begin) if begin >= end else None
+            if link is not None:
+                end = link.end()
+                yield link[1]
+                break
+        at = text.find(_MARK, at + len(_MARK))
 
 
 def _of_subject(subject: str) -> Iterator[str]:
@@ -102,8 +116,8 @@ def _of_body(body: str) -> Iterator[str]:
 
 
 def _capitals(text: str) -> float:
-    letters = [character for character in text if character.isalpha()]
-    return sum(character.isupper() for character in letters) / max(len(letters), 1)
+    letters = list(filter(str.isalpha, text))
+    return sum(map(str.isupper, letters)) / max(len(letters), 1)
 
 
 def _word(kind: str, value: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from service.json_sizes import TooManyValuesError
+
 MAX_DEPTH = 16
 MAX_ITEMS = 20_000
 """Values in one message: bytes that are one value each would take a hundred times as much memory as they are."""
@@ -16,6 +18,10 @@ _BREAK = object()
 
 class CborError(ValueError):
     """These bytes are none, or are more than is read."""
+
+
+class TooManyItemsError(CborError, TooManyValuesError):
+    """These bytes hold more values than `MAX_ITEMS`."""
 
 
 def loads(data: bytes) -> Any:
@@ -68,8 +74,10 @@ class _Reader:
 
     def value(self, depth: int) -> Any:
         self._left -= 1
-        if depth > MAX_DEPTH or self._left < 0:
-            raise CborError(f"expected at most {MAX_DEPTH} levels and {MAX_ITEMS} values")
+        if self._left < 0:
+            raise TooManyItemsError(f"expected at most {MAX_ITEMS} values")
+        if depth > MAX_DEPTH:
+            raise CborError(f"expected at most {MAX_DEPTH} levels")
         first = self._take(1)[0]
         major, kind = first >> 5, first & 31
         if major == 7:
@@ -121,7 +129,7 @@ class _Reader:
     def _entries(self, count: int | None, size: int, depth: int) -> list[tuple[Any, ...]]:
         """Return so many entries of `size` values, or those up to the break."""
         if count is not None and count * size > self._left:
-            raise CborError(f"expected at most {MAX_ITEMS} values")
+            raise TooManyItemsError(f"expected at most {MAX_ITEMS} values")
         found: list[tuple[Any, ...]] = []
         while count is None or len(found) < count:
             values = []

@@ -16,6 +16,7 @@ import orjson
 from anyio import to_thread
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
+from service.json_sizes import TooManyValuesError
 from service.mailfilter.counted import CountedFilter
 from service.mailfilter.http_exchange import SMALL, Answer, Paths, Request, json_answer, json_in
 from service.mailfilter.inbound import IncomingMail
@@ -59,14 +60,17 @@ class Chat:
         if mail.is_whole and raw is None:
             return _error(400, "expected JSON with messages, the last of which the role user has, with a text")
         verdict, _ = await self._mails.check(DOOR, mail, None, raw)
-        if verdict.kind == "unknown" and self._tempfail:
+        if self._tempfail and verdict.may_be_tried_again:
             return _error(503, f"nothing can be said of this mail ({verdict.reason})")
         return completion(self._alias, words(verdict), streamed=isinstance(said, dict) and said.get("stream") is True)
 
 
 def _read(body: bytes) -> tuple[Any, bytes | None]:
     """Return what a body says, and the mail that it asks about."""
-    said = json_in(body)
+    try:
+        said = json_in(body)
+    except TooManyValuesError:
+        said = None
     text = asked_about(said)
     return said, None if text is None else mail_in(text)
 

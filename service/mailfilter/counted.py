@@ -46,7 +46,9 @@ class CountedFilter:
         self._mails = mails
         self._figures = figures
 
-    async def check(self, door: str, mail: IncomingMail, user: str | None, raw: bytes | None) -> tuple[Verdict, float]:
+    async def check(
+        self, door: str, mail: IncomingMail, user: str | None, raw: bytes | None, missing: Reason = "no_mail"
+    ) -> tuple[Verdict, float]:
         """Return a verdict, and how many seconds it took; raises nothing.
 
         Parameters
@@ -59,10 +61,13 @@ class CountedFilter:
             Whose mail it is, where it is one user's.
         raw : bytes or None
             The mail in what came; None or nothing if there is none.
+        missing : str, default="no_mail"
+            Why there is none, where all that came was kept.
         """
         began = time.perf_counter()
-        missing: Reason = "too_large" if mail.is_too_large else "busy" if mail.is_crowded_out else "no_mail"
-        if not mail.is_whole or not raw or raw.isspace():
+        if not mail.is_whole:
+            verdict = Verdict("unknown", reason="too_large" if mail.is_too_large else "busy")
+        elif not raw or raw.isspace():
             verdict = Verdict("unknown", reason=missing)
         elif len(raw) > MAX_MESSAGE_BYTES:
             verdict = Verdict("unknown", reason="too_large")

@@ -20,6 +20,7 @@ from service.db.session import AWAY, acting_for
 from service.encoders.errors import EncoderAway, EncoderChanged
 from service.errors import InvalidRequest, Problem
 from service.feedback.mails import MailLearned
+from service.leaving import ClientGone, Gone
 from service.mailfilter.verdict import Reason, Verdict, verdict_of
 from service.models.errors import DamagedModel, ModelNotFound
 from service.predictions.deciding import Decisions, ReadyModel
@@ -41,6 +42,8 @@ ALLOWED_BY = {
 SAID = {True: "spam, and nothing else", False: "no spam, and nothing else"}
 MAX_MODELS = 1000
 """Whose numbers of labels are remembered."""
+SHARE_OF_THE_ENCODER = 0.9
+"""Of the time that a mail has. Who waits for the encoder then is told so, and not that all is slow."""
 AT = "-at-"
 """Stands for ``@`` in the aliases of users."""
 _USER = re.compile(r"[-A-Za-z0-9_.@]{1,100}")
@@ -50,7 +53,7 @@ _REASONS: tuple[tuple[tuple[type[Exception], ...], Reason], ...] = (
     ((DamagedModel,), "damaged_model"),
     ((Unauthorized, Forbidden), "no_access"),
     ((TooManyRequests,), "too_many_requests"),
-    ((EncoderAway,), "encoder_away"),
+    ((EncoderAway, ClientGone), "encoder_away"),
     ((EncoderChanged,), "encoder_changed"),
     (AWAY, "database_away"),
 )
@@ -61,7 +64,7 @@ log = logging.getLogger("prefsvm.mail")
 class Predictions(Protocol):
     """The part of `service.predictions.service.PredictionService` that is used here."""
 
-    async def predict_mail(self, project_id: str, name: str, raw: bytes) -> tuple[Decisions, ReadyModel]:
+    async def predict_mail(self, project_id: str, name: str, raw: bytes, gone: Gone) -> tuple[Decisions, ReadyModel]:
         """Decide on one mail."""
 
 
@@ -173,7 +176,8 @@ class MailFilter:
         if len(self._open) >= MAX_OPEN or not self._has_room_for(raw):
             return Verdict("unknown", reason="busy")
         # A thread cannot be ended: what takes too long goes on, and its mail is not waited for.
-        task = asyncio.create_task(self._check(raw, user))
+        until = asyncio.get_running_loop().time() + SHARE_OF_THE_ENCODER * self._seconds
+        task = asyncio.create_task(self._check(raw, user, until))
         self._open[task] = len(raw)
         task.add_done_callback(self._open.pop)
         done, _ = await asyncio.wait({task}, timeout=self._seconds)
@@ -232,25 +236,28 @@ class MailFilter:
             return False
         return True
 
-    async def _check(self, raw: bytes, user: str | None) -> Verdict:
+    async def _check(self, raw: bytes, user: str | None, until: float) -> Verdict:
+        async def gone() -> None:
+            await asyncio.sleep(until - asyncio.get_running_loop().time())
+
         try:
             caller = await self._admitted("read")
             with acting_for(caller.project_id):
                 *own, site = self._aliases(user)
                 for alias in own:
                     try:
-                        return await self._decided(caller.project_id, alias, raw)
+                        return await self._decided(caller.project_id, alias, raw, gone)
                     except ModelNotFound:
                         continue
-                return await self._decided(caller.project_id, site, raw)
+                return await self._decided(caller.project_id, site, raw, gone)
         except Exception as error:
             reason = next((reason for kinds, reason in _REASONS if isinstance(error, kinds)), None)
             if reason is None:
                 log.exception("a mail could not be decided on")
             return Verdict("unknown", reason=reason or "error")
 
-    async def _decided(self, project_id: str, alias: str, raw: bytes) -> Verdict:
-        made, ready = await self._predictions.predict_mail(project_id, alias, raw)
+    async def _decided(self, project_id: str, alias: str, raw: bytes, gone: Gone) -> Verdict:
+        made, ready = await self._predictions.predict_mail(project_id, alias, raw, gone)
         counts = self._counts.get(made.model)
         if counts is None:
             counts = await to_thread.run_sync(self._models.labelled_counts, project_id, made.model)

@@ -12,7 +12,7 @@ import h11
 import orjson
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
-from service.json_sizes import has_more_values_than
+from service.json_sizes import TooManyValuesError, has_more_values_than
 from service.mailfilter.inbound import MOST_SKIPPED, HungUp, Inbound, IncomingMail
 
 MAX_HEAD = 1 << 14
@@ -156,9 +156,9 @@ class Exchange:
 
 
 def json_in(raw: bytes) -> Any:
-    """Return the value of a JSON text; None if it is none, or holds more than `MAX_VALUES`."""
+    """Return the value of a JSON text, None if it is none; raises `TooManyValuesError` above `MAX_VALUES`."""
     if has_more_values_than(MAX_VALUES, raw):
-        return None
+        raise TooManyValuesError
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:

@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 from anyio import to_thread
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
+from service.json_sizes import TooManyValuesError
 from service.mailfilter import cbor
 from service.mailfilter.counted import CountedFilter
 from service.mailfilter.http_exchange import SMALL, Answer, Paths, Request, json_answer, json_in
 from service.mailfilter.inbound import IncomingMail
 from service.mailfilter.marking import split
-from service.mailfilter.verdict import Verdict, fields_of
+from service.mailfilter.verdict import Reason, Verdict, fields_of
 
 DOOR = "mta-hooks"
 VERSION = "1.0"
@@ -52,6 +53,8 @@ class Asked(NamedTuple):
     user: str | None
     marks: Sequence[tuple[int, str, int]] = ()
     """Fields ``X-Spam-…`` of the sender: place in the header from 0, name, and the how-manieth of this name from 1."""
+    is_crowded: bool = False
+    """Whether it was not read, as it holds too many values: there may be a mail in it."""
 
 
 class MtaHooks:
@@ -91,7 +94,8 @@ class MtaHooks:
             asked = await to_thread.run_sync(asked_by, body, is_cbor)
         else:
             asked = asked_by(body, is_cbor)
-        verdict, _ = await self._mails.check(DOOR, mail, asked.user, asked.raw)
+        missing: Reason = "too_many_values" if asked.is_crowded else "no_mail"
+        verdict, _ = await self._mails.check(DOOR, mail, asked.user, asked.raw, missing)
         if not asked.is_draft:
             return json_answer(200, stalwarts(verdict, asked, tempfail=self._tempfail))
         said = operations(verdict, asked, tempfail=self._tempfail)
@@ -121,6 +125,8 @@ def asked_by(body: bytes, is_cbor: bool) -> Asked:
     """Return what a request asks; of what cannot be read, nothing. Raises nothing."""
     try:
         said = cbor.loads(body) if is_cbor else json_in(body)
+    except TooManyValuesError:
+        return Asked(is_draft=True, raw=None, user=None, is_crowded=True)
     except cbor.CborError:
         said = None
     if not isinstance(said, dict):
@@ -135,7 +141,7 @@ def asked_by(body: bytes, is_cbor: bool) -> Asked:
 
 def operations(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, list[dict[str, Any]]]:
     """Return what to change, as the draft has it; nothing if nothing is to be."""
-    if tempfail and verdict.kind == "unknown" and verdict.reason != "no_mail":
+    if tempfail and verdict.may_be_tried_again:
         told = {"code": 451, "enhancedCode": "4.7.1", "message": _why(verdict)}
         return {"set": [{"path": "/action", "value": "reject"}, {"path": "/response", "value": told}]}
     # Behind the fields that are there, so that those keep their places; the last of these goes first.
@@ -146,7 +152,7 @@ def operations(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, l
 
 def stalwarts(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, Any]:
     """Return what to do, in Stalwart's own form."""
-    if tempfail and verdict.kind == "unknown" and verdict.reason != "no_mail":
+    if tempfail and verdict.may_be_tried_again:
         status = {"enhancedStatus": "4.7.1", "enhanced_status": "4.7.1"}  # documented, and read
         return {"action": "reject", "response": {"status": 451, "message": _why(verdict), **status}}
     deletes = [{"type": "deleteHeader", "index": nth, "name": name} for _, name, nth in reversed(asked.marks)]
@@ -157,7 +163,10 @@ def stalwarts(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, An
 def _registered(mail: IncomingMail) -> Answer:
     """Answer a registration. None is kept: who has one, or had one before a restart, is served all the same."""
     raw = mail.raw()
-    said = json_in(raw) if len(raw) <= SMALL else None
+    try:
+        said = json_in(raw) if len(raw) <= SMALL else None
+    except TooManyValuesError:
+        said = None
     inbound = said.get("inbound") if isinstance(said, dict) else None
     stages = inbound.get("stages") if isinstance(inbound, dict) else None
     if not isinstance(said, dict) or not isinstance(inbound, dict) or not isinstance(stages, list):

@@ -49,7 +49,7 @@ class Rspamd:
 
     async def _check(self, request: Request, mail: IncomingMail) -> Answer:
         verdict, seconds = await self._mails.check(DOOR, mail, _user(request), mail.raw())
-        if verdict.kind == "unknown" and verdict.reason != "no_mail" and self._tempfail:
+        if self._tempfail and verdict.may_be_tried_again:
             return problem(503, f"nothing can be said of this mail ({verdict.reason})", [("Retry-After", "60")])
         return json_answer(200, told(verdict, seconds))
 

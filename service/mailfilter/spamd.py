@@ -93,12 +93,11 @@ class Spamd:
     async def _check(self, request: Request, mail: IncomingMail) -> bytes:
         raw = mail.raw()
         verdict, _ = await self._mails.check(DOOR, mail, request.user, raw)
-        if verdict.kind == "unknown":
-            if self._tempfail and verdict.reason != "no_mail":
-                return _refusal(TEMPFAIL, f"nothing can be said of this mail ({verdict.reason})")
-            if not mail.is_whole and request.command in ("PROCESS", "HEADERS"):
-                # Nobody has the mail any more but who sent it, and passes it on.
-                return _refusal(TOO_BIG if mail.is_too_large else TEMPFAIL, "the mail was not looked at")
+        if self._tempfail and verdict.may_be_tried_again:
+            return _refusal(TEMPFAIL, f"nothing can be said of this mail ({verdict.reason})")
+        if not mail.is_whole and request.command in ("PROCESS", "HEADERS"):
+            # Nobody has the mail any more but who sent it, and passes it on.
+            return _refusal(TOO_BIG if mail.is_too_large else TEMPFAIL, "the mail was not looked at")
         return reply(request, verdict, raw)
 
     async def _tell(self, request: Request, mail: IncomingMail) -> bytes:

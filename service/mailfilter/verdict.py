@@ -33,6 +33,7 @@ Reason = Literal[
     "too_few_labels",
     "too_large",
     "too_many_requests",
+    "too_many_values",
 ]
 """Why nothing is known of a mail."""
 
@@ -66,6 +67,11 @@ class Verdict:
     def is_spam(self) -> bool:
         """Whether the mail is called spam."""
         return self.kind == "spam"
+
+    @property
+    def may_be_tried_again(self) -> bool:
+        """Whether nothing is known of the mail, and it is one: later something may be known of it."""
+        return self.kind == "unknown" and self.reason != "no_mail"
 
     @property
     def shown(self) -> float:

@@ -15,6 +15,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -24,29 +25,29 @@ from scipy import sparse
 from solver.features.columns import FeatureCounts
 from solver.features.errors import FeatureError, StateError
 from solver.features.progress import Passes
+from solver.features.runs import SHORTEST_CHARACTERS, RunIndex, parted
 from solver.features.strings import pack_strings, unpack_strings
-from solver.kinds import IDEOGRAPHS, normalized
+from solver.kinds import IDEOGRAPHS, beyond_ascii, normalized
 from solver.typing import FloatArray, IndexArray
 
 # longer texts are cut here
 MAX_TEXT_CHARACTERS: Final = 1 << 18
 # longest run of words that may be a term
 MOST_WORDS: Final = 3
-SHORTEST_CHARACTERS: Final = 3
 MOST_CHARACTERS: Final = 6
 USUAL_CHARACTERS: Final = 4
 MOST_TERMS: Final = 500_000
-# about what a term takes in the look-up table, as measured
-_BYTES_OF_A_TERM: Final = 200
+# about what a term takes in memory as text, and where texts are looked up, as measured
+_BYTES_OF_A_TERM: Final[dict[str, int]] = {"words": 200, "characters": 75}
 
 _WORD: Final = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]{{2,}}")
-# words whose runs of characters a vocabulary remembers, twice so many, of up to so many characters each, and what one
-# takes in memory
-_MOST_KNOWN: Final = 1 << 13
-_LONGEST_KNOWN: Final = 24
-_BYTES_OF_A_WORD: Final = 200
+_IDEOGRAPH: Final = re.compile(f"[{IDEOGRAPHS}]")
+# finds the same where there are no ideographs, in half the time
+_PLAIN_WORD: Final = re.compile(r"\w{2,}")
 # from so many texts on, runs of characters are counted by the words that they have in common
 _FEWEST_TOGETHER: Final = 16
+# characters of words in which runs are looked for at once
+_CHARACTERS_AT_ONCE: Final = 1 << 20
 
 # how texts are normalised that are fitted now; 0, not at all, is that of older models, which decide as they did
 NORMALIZATION: Final = 1
@@ -130,6 +131,15 @@ class _Occurrences(NamedTuple):
     counts: FloatArray
 
 
+class _Weights(NamedTuple):
+    """Rows of weights as a `csr_array` has them: terms in order and their weights, and where each row ends."""
+
+    terms: NDArray[np.int32]
+    weights: FloatArray
+    ends: NDArray[np.int32]
+    width: int
+
+
 class TextColumns:
     """The fitted vocabularies of the text columns, and how to apply them.
 
@@ -149,8 +159,7 @@ class TextColumns:
         self._vocabularies = list(vocabularies)
         self.names = list(dict.fromkeys(vocabulary.column for vocabulary in vocabularies))
         self.width = sum(len(vocabulary.terms) for vocabulary in vocabularies)
-        cut = sum(vocabulary.kind == "characters" for vocabulary in vocabularies)
-        self.nbytes = _BYTES_OF_A_TERM * self.width + _BYTES_OF_A_WORD * 2 * _MOST_KNOWN * cut
+        self.nbytes = sum(vocabulary.nbytes for vocabulary in vocabularies)
 
     @classmethod
     def fit(
@@ -233,15 +242,18 @@ class TextColumns:
         counts : FeatureCounts
             `wordless` is filled in.
         """
-        blocks = []
+        blocks: list[_Weights] = []
         for name, values in zip(self.names, columns, strict=True):
-            own = [vocabulary.weights(values) for vocabulary in self._vocabularies if vocabulary.column == name]
+            vocabularies = [vocabulary for vocabulary in self._vocabularies if vocabulary.column == name]
+            forms = {each.normalization for each in vocabularies} if len(values) == 1 else ()
+            ready = {form: _prepared(values[0] or "", form) for form in forms}
+            own = [each.weights(values, ready.get(each.normalization)) for each in vocabularies]
             # Those of words are first, where there are any. Of any word some run of characters is known.
-            wordless = sum(1 for i in np.flatnonzero(np.diff(own[0].indptr) == 0).tolist() if values[i])
+            wordless = sum(1 for i in np.flatnonzero(own[0].ends[1:] == own[0].ends[:-1]).tolist() if values[i])
             if wordless:
                 counts.wordless[name] = wordless
             blocks += own
-        return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.hstack(blocks, format="csr"))
+        return _side_by_side(blocks)
 
     # -- storing ------------------------------------------------------------------------------------------------------
 
@@ -328,29 +340,34 @@ class _Vocabulary:
     ) -> None:
         self.column, self.kind, self.longest, self.terms, self.idf = column, kind, longest, terms, idf
         self.normalization, self.length = normalization, length
-        self._index = {term: j for j, term in enumerate(terms)}
-        # Those of late, and those of before, of which what is still met comes among them again.
-        self._known_words: dict[str, bytes] = {}
-        self._known_before: dict[str, bytes] = {}
+        self._index = {term: j for j, term in enumerate(terms)} if kind == "words" else {}
+        self._runs = RunIndex(terms if kind == "characters" else [], longest)
+        self.nbytes = _BYTES_OF_A_TERM[kind] * len(terms) + self._runs.nbytes
         self._fitted: tuple[Sequence[str | None], sparse.csr_array] | None = None
 
     def remember(self, texts: Sequence[str | None], counts: sparse.csr_array) -> None:
         """Keep how often each term occurs in these texts until `weights` is called."""
         self._fitted = texts, counts
 
-    def weights(self, texts: Sequence[str | None]) -> sparse.csr_array:
-        """TF-IDF weights, shape (texts, terms), with sorted indices."""
+    def weights(self, texts: Sequence[str | None], prepared: tuple[str, int] | None = None) -> _Weights:
+        """TF-IDF weights, with sorted terms; of one text that may be `_prepared` already."""
         fitted, self._fitted = self._fitted, None
+        counts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
         # Comparing the very same objects, as they are as a rule, takes no time.
-        counts = fitted[1] if fitted is not None and fitted[0] == texts else self._counts(texts)
-        weights = (np.log(counts.data.astype(np.float64)) + 1) * self.idf[counts.indices]
-        ends = counts.indptr.astype(np.int32)
-        X = sparse.csr_array((weights, counts.indices.astype(np.int32), ends), shape=counts.shape)
+        if fitted is not None and fitted[0] == texts:
+            counts = fitted[1].indices, fitted[1].data, fitted[1].indptr
+        elif prepared is not None:
+            counts = self._counts_of_one(*prepared)
+        else:
+            made = self._counts(texts) if self.kind == "words" else self._counts_of_runs(texts)
+            counts = made.indices, made.data, made.indptr
+        terms, times, ends = counts
+        weights = (np.log(times.astype(np.float64)) + 1) * self.idf[terms]
         rows = np.repeat(np.arange(len(texts)), np.diff(ends))
-        X.data /= np.sqrt(np.bincount(rows, weights=weights**2, minlength=len(texts)))[rows]
+        weights /= np.sqrt(np.bincount(rows, weights=weights**2, minlength=len(texts)))[rows]
         if self.length != 1:
-            X.data *= self.length
-        return X
+            weights *= self.length
+        return _Weights(terms.astype(np.int32), weights, ends.astype(np.int32), len(self.terms))
 
     def occurrences(self, text: str) -> _Occurrences:
         """How often each term of a text is owed to each of its words."""
@@ -362,12 +379,14 @@ class _Vocabulary:
             owners, counts = array("q", range(len(terms))), array("d", [1.0]) * len(terms)
             features = array("q", [index[term] for term in terms])
         else:
+            tokens = Counter(prepared.split())
+            known = {self.terms[j]: j for j in self._runs.find(parted(list(tokens))).terms.tolist()}
             places: dict[str, int] = {}
-            for token, times in Counter(prepared.split()).items():
+            for token, times in tokens.items():
                 for word, run, part in _owned_runs(token, self.longest):
-                    if run in index:
+                    if run in known:
                         owners.append(places.setdefault(word, len(places)))
-                        features.append(index[run])
+                        features.append(known[run])
                         counts.append(times * part)
             terms = list(places)
         return _Occurrences(
@@ -377,60 +396,67 @@ class _Vocabulary:
             np.array(counts, dtype=np.float64),
         )
 
+    def _counts_of_one(self, prepared: str, hidden: int) -> tuple[IndexArray, IndexArray, IndexArray]:
+        """Terms of a text, in order, how often each occurs, and where a list of one row begins and ends."""
+        found = self._known_words(prepared, hidden) if self.kind == "words" else self._known_runs(prepared)
+        terms, times = np.unique(np.asarray(found, dtype=np.int64), return_counts=True)
+        return terms, times, np.array([0, len(terms)])
+
+    def _known_words(self, prepared: str, hidden: int) -> list[int]:
+        """The known terms of words of a text, as often as they occur."""
+        numbers = map(self._index.get, _word_runs(prepared, hidden, self.longest))
+        return [number for number in numbers if number is not None]
+
+    def _known_runs(self, prepared: str) -> IndexArray:
+        """The known runs of characters of a text, as often as they occur."""
+        return self._runs.find(parted(prepared.split())).terms
+
     def _counts(self, texts: Sequence[str | None]) -> sparse.csr_array:
-        if self.kind == "characters":
-            return self._counts_of_runs(texts)
-        # Arrays rather than lists: four bytes a term, of which there may be many millions.
-        indices, frequencies, ends = array("i"), array("i"), [0]
-        index = self._index
-        for text in texts:
-            words = _word_runs(*_prepared(text or "", self.normalization), self.longest)
-            found = sorted((index[term], n) for term, n in Counter(words).items() if term in index)
-            indices.extend([j for j, _ in found])
-            frequencies.extend([n for _, n in found])
-            ends.append(len(indices))
-        shape = len(texts), len(self.terms)
-        parts = np.array(frequencies, dtype=np.int32), np.array(indices, dtype=np.int32), np.array(ends, dtype=np.int32)
-        return sparse.csr_array(parts, shape=shape)
+        return _counted(
+            (self._known_words(*_prepared(text or "", self.normalization)) for text in texts), len(self.terms)
+        )
 
     def _counts_of_runs(self, texts: Sequence[str | None]) -> sparse.csr_array:
-        """The same of many short terms, by way of the words, each of which is cut once."""
+        """The same of runs of characters; of many texts by way of their words, each of which is looked at once."""
         prepared = (_prepared(text or "", self.normalization)[0] for text in texts)
-        index, width = self._index, len(self.terms)
         if len(texts) < _FEWEST_TOGETHER:
-            return self._counts_by_known_words(prepared)
+            return _counted((self._known_runs(text).tolist() for text in prepared), len(self.terms))
         words: dict[str, int] = {}
         per_text = _word_counts(prepared, words)
-        known = ([index[run] for run in _runs_of(word, self.longest) if run in index] for word in words)
-        return _product(per_text, _counted(known, width))
+        return _product(per_text, self._counts_of_words(list(words)))
 
-    def _counts_by_known_words(self, prepared: Iterable[str]) -> sparse.csr_array:
-        """The same of few texts, which come one after the other: most words of one were in those before."""
-        known, before, index, longest = self._known_words, self._known_before, self._index, self.longest
-        runs: list[bytes] = []
-        times: list[int] = []
-        ends = [0]
-        for text in prepared:
-            for word, n in Counter(text.split()).items():
-                found = known.get(word)
-                if found is None:
-                    found = before.get(word)
-                    if found is None:
-                        found = array("i", [index[run] for run in _runs_of(word, longest) if run in index]).tobytes()
-                    if len(word) <= _LONGEST_KNOWN:
-                        if len(known) >= _MOST_KNOWN:
-                            self._known_words, self._known_before = known, before = {}, known
-                        known[word] = found
-                runs.append(found)
-                times.append(n)
-            ends.append(len(runs))
-        lengths = np.fromiter(map(len, runs), dtype=np.int64, count=len(runs)) // array("i").itemsize
-        indices = np.frombuffer(b"".join(runs), dtype=np.int32)
-        starts = np.concatenate([[0], np.cumsum(lengths)])[ends].astype(np.int32)
-        counts = np.repeat(np.array(times, dtype=np.int32), lengths)
-        made = sparse.csr_array((counts, indices.copy(), starts), shape=(len(ends) - 1, len(self.terms)))
+    def _counts_of_words(self, words: Sequence[str]) -> sparse.csr_array:
+        """How often each word has each term."""
+        begins = np.cumsum([0, *(len(word) + 2 for word in words)])
+        parts = [(np.zeros(0, dtype=np.int64),) * 2]
+        for first, last in _spans(begins, _CHARACTERS_AT_ONCE):
+            found = self._runs.find(parted(words[first:last]))
+            parts.append((found.terms, np.searchsorted(begins, found.places + begins[first], side="right") - 1))
+        terms, rows = map(np.concatenate, zip(*parts, strict=True))
+        ones = np.ones(len(terms), dtype=np.int32)
+        made = sparse.csr_array((ones, (rows, terms)), shape=(len(words), len(self.terms)))
         made.sum_duplicates()
         return made
+
+
+def _side_by_side(blocks: Sequence[_Weights]) -> sparse.csr_array:
+    """Features of several vocabularies, of the same rows."""
+    rows = len(blocks[0].ends) - 1
+    if rows > 1:
+        made = [sparse.csr_array((each.weights, each.terms, each.ends), shape=(rows, each.width)) for each in blocks]
+        return made[0] if len(made) == 1 else sparse.csr_array(sparse.hstack(made, format="csr"))
+    begins = np.cumsum([0, *(each.width for each in blocks)])  # of one row, of which there are many, this is quicker
+    terms = np.concatenate(
+        [each.terms + begin for each, begin in zip(blocks, begins[:-1].astype(np.int32), strict=True)]
+    )
+    weights = np.concatenate([each.weights for each in blocks])
+    return sparse.csr_array((weights, terms, np.array([0, len(terms)], dtype=np.int32)), shape=(1, int(begins[-1])))
+
+
+def _spans(begins: IndexArray, most: int) -> Iterator[tuple[int, int]]:
+    """Parts of a list of words that have about so many characters each, by where the words begin."""
+    firsts = np.flatnonzero(np.diff(begins // most, prepend=-1)[:-1])
+    return pairwise([*firsts.tolist(), len(begins) - 1])
 
 
 def _word_counts(texts: Iterable[str], words: dict[str, int]) -> sparse.csr_array:
@@ -540,7 +566,7 @@ def _prepared(text: str, normalization: int) -> tuple[str, int]:
 
 
 def _word_runs(text: str, hidden: int, longest: int) -> list[str]:
-    words = _WORD.findall(text)
+    words = (_WORD if _IDEOGRAPH.search(beyond_ascii(text)) else _PLAIN_WORD).findall(text)
     runs = [*words, *[HIDDEN_TERM] * hidden] if hidden else words if longest == 1 else list(words)
     for length in range(2, longest + 1):
         runs += [" ".join(words[i : i + length]) for i in range(len(words) - length + 1)]

@@ -26,7 +26,7 @@ from service.db.tables import DEFAULT_PROJECT, DatasetRow, ModelChunkRow, ModelR
 from service.identifiers import new_id
 from service.settings import Settings
 from solver.decision import DecisionState
-from solver.features import Column, Table, TableFeatures
+from solver.features import Column, Encoder, Table, TableFeatures
 from solver.model_file import Model, write_model
 from solver.training import TrainingRequest, train
 
@@ -155,7 +155,7 @@ SPAM = "claim your prize money now, click this offer"
 HAM = "see you at the meeting about the report"
 
 
-def text_model(names: tuple[str, ...]) -> Model:
+def text_model(names: tuple[str, ...], encoder: Encoder | None = None) -> Model:
     """Train a model that tells `SPAM` from `HAM` by texts in these columns, `body` and maybe `subject`."""
     pairs = [
         [{"subject": text.split(",")[0], "body": f"{text} {i % 7} times"} for text in (SPAM, HAM)] for i in range(20)
@@ -163,7 +163,7 @@ def text_model(names: tuple[str, ...]) -> Model:
     rows = [row for pair in pairs for row in pair]
     columns = {name: Column(name, "text", np.array([row[name] for row in rows], dtype=object)) for name in names}
     labels = np.array(["spam", "ham"] * 20, dtype=object)
-    request = TrainingRequest(positive="spam", kinds=dict.fromkeys(names, "text"))
+    request = TrainingRequest(positive="spam", kinds=dict.fromkeys(names, "text"), encoder=encoder)
     return train(Table(columns), labels, request).model
 
 

@@ -223,6 +223,15 @@ def test_an_answer_always_that_lets_the_mail_pass(settings: Settings, door: Door
         refused = http.post("/mta-hooks", json=shipped([], SPAM)).json()
         assert (refused["action"], refused["response"]["status"]) == ("reject", 451)
         assert http.post("/mta-hooks", json=asked(PLAIN, stage="rcpt")).status_code == 204
+        # What is not read as it holds too much may be a mail: it must not come in by this.
+        crowded = {"stage": "data", "rawMessage": "", "more": [[]] * 250_000}
+        said = {each["path"]: each["value"] for each in http.post("/mta-hooks", json=crowded).json()["set"]}
+        assert (said["/action"], said["/response"]["code"]) == ("reject", 451)
+        packed = cbor.dumps(crowded)
+        head = {"Content-Type": "application/cbor"}
+        told = cbor.loads(http.post("/mta-hooks", content=packed, headers=head).content)
+        assert {each["path"] for each in told["set"]} == {"/action", "/response"}
+        assert 'prefsvm_mails_unknown_total{reason="too_many_values"} 2.0' in http.get("/metrics").text
 
 
 def test_the_same_score_as_at_other_doors(door: Door) -> None:

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from service.json_sizes import count_of, has_more_values_than, is_mostly_brackets
+from service.json_sizes import TooManyValuesError, count_of, has_more_values_than, is_mostly_brackets
 from service.mailfilter.http_exchange import MAX_VALUES, json_in
 from service.mailfilter.mta_hooks import asked_by
 
@@ -16,7 +16,8 @@ def test_json_of_small_values_takes_no_memory_at_the_doors_of_mail(piece: bytes)
     tracemalloc.start()
     try:
         assert asked_by(body, False).raw is None
-        assert json_in(body) is None
+        with pytest.raises(TooManyValuesError):
+            json_in(body)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()

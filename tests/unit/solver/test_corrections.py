@@ -248,6 +248,26 @@ def test_what_nobody_said_changes_no_label_that_is_there(table: Table) -> None:
     assert apply_corrections(table, labelled, by_somebody, rules()).weights is None
 
 
+def test_what_a_trap_concludes_is_learned_and_never_measured_on() -> None:
+    """Wrong labels among them would be seen at once: the classes lie two standard deviations apart."""
+    data, labels = blobs()
+    wrong = [{"a": 3.0 + i / 50, "b": 3.0} for i in range(60)]
+    concluded = Corrections(wrong, ["no"] * 60, sources=["trap"] * 60, weights=[1.0] * 60)
+    request = TrainingRequest(positive="yes", test_fraction=0.25, seed=3)
+    without, made = (train(data, labels, request, corrections=given) for given in (None, concluded))
+    assert made.report.feedback.concluded == [ConcludedFeedback("trap", 60, 1.0)]
+    for part in ("calibration", "test"):
+        before, now = getattr(without.report, part), getattr(made.report, part)
+        assert (now.n, now.true_positives + now.false_negatives) == (
+            before.n,
+            before.true_positives + before.false_negatives,
+        )
+    assert made.report.curve.positives + made.report.curve.negatives == 200
+    assert made.report.curve.negatives == 100
+    moved = made.model.predict(data).scores - without.model.predict(data).scores
+    assert np.abs(moved).max() > 0.1  # it has learned from them
+
+
 def test_rows_that_weigh_nearly_nothing_change_nearly_nothing() -> None:
     data, labels = blobs()
     wrong = [{"a": 3.0 + i / 50, "b": 3.0} for i in range(60)]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encoder_server import DIMENSIONS, vector
+from encoder_server import DIMENSIONS, MODEL, Trigrams, vector
 
 from solver.decision import DecisionState
-from solver.features import Column, EncoderIdentity, EncoderNeeded, FeatureError, KnownVectors, Table, TableFeatures
+from solver.features import Column, EncoderNeeded, FeatureError, KnownVectors, Table, TableFeatures
 from solver.features.encoded import MAX_ENCODED_CHARACTERS, PROBES, encoder_text
 from solver.features.texts import TextOptions
 from solver.labelled_rows import fingerprints
@@ -19,21 +19,6 @@ from solver.model_file import Model, ModelFileError, read_model, write_model
 NOTES = [f"the {word} of number {i} was fine" for i, word in enumerate(["parcel", "letter", "invoice"] * 10)]
 RNG = np.random.default_rng(1)
 PLACES = [None if i % 5 == 0 else f"room {i % 7} of the house" for i in range(30)]
-
-
-class Trigrams:
-    """An encoder in this process; what it was asked for is kept."""
-
-    def __init__(self, salt: str = "", model: str = "trigrams") -> None:
-        self.salt, self.model = salt, model
-        self.asked: list[str] = []
-
-    def identity(self) -> EncoderIdentity:
-        return EncoderIdentity(self.model, PROBES, self.encode(PROBES))
-
-    def encode(self, texts: Any) -> np.ndarray:
-        self.asked += texts
-        return np.stack([vector(text, self.salt) for text in texts])
 
 
 def table(notes: list[str | None] = NOTES, places: list[str | None] | None = None) -> Table:  # type: ignore[assignment]
@@ -118,7 +103,7 @@ def test_a_file_knows_its_encoder_again(tmp_path: Any) -> None:
     model = model_of(fitted(Trigrams()))
     read = read_model(as_bytes(model, tmp_path))
     assert read.encoder is not None
-    assert (read.encoder.model, read.encoder.texts, read.encoder.dimensions) == ("trigrams", PROBES, DIMENSIONS)
+    assert (read.encoder.model, read.encoder.texts, read.encoder.dimensions) == (MODEL, PROBES, DIMENSIONS)
     rows = [{"note": NOTES[7], "age": 7.0}]
     with pytest.raises(EncoderNeeded):
         read.predict_rows(rows)

@@ -360,22 +360,22 @@ def test_words_of_labelled_rows_are_kept_however_rare_they_are() -> None:
 
 
 def test_texts_one_after_the_other_count_as_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when words are remembered, when too many are, and when one is too long for that."""
-    monkeypatch.setattr(texts_module, "_MOST_KNOWN", 20)
+    """Also where the words of all are looked at in several parts."""
+    monkeypatch.setattr(texts_module, "_CHARACTERS_AT_ONCE", 50)
     rng = np.random.default_rng(0)
     words = ["a", "ab", "abc", "x" * 30, "水", "é", *("".join(rng.choice(list("abcd"), 5)) for _ in range(40))]
     several: list[str | None] = [" ".join(rng.choice(words, int(n))) for n in rng.integers(0, 60, 40)]
     fitted, _ = TextColumns.fit({"text": several}, TextOptions(min_rows=1), [])
     (vocabulary,) = (each for each in fitted._vocabularies if each.kind == "characters")
     together = vocabulary._counts_of_runs(several)
-    for _ in range(2):
-        for i, text in enumerate(several):
-            alone = vocabulary._counts_of_runs([text])
-            np.testing.assert_array_equal(alone.toarray(), together[[i]].toarray())
-            assert alone.has_sorted_indices
-            assert len(vocabulary._known_words) <= 20 >= len(vocabulary._known_before)
+    assert together.has_sorted_indices
     few = vocabulary._counts_of_runs(several[:5])
     np.testing.assert_array_equal(few.toarray(), together[:5].toarray())
+    all_rows = fitted.transform([several], FeatureCounts())
+    for i, text in enumerate(several):
+        alone = fitted.transform([[text]], FeatureCounts())
+        for part in ("data", "indices"):
+            np.testing.assert_array_equal(getattr(alone, part), getattr(all_rows[[i]], part))
 
 
 def test_a_column_counts_as_much_as_its_weight() -> None:

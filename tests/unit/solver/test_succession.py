@@ -247,6 +247,12 @@ def test_f_beta_is_compared_by_itself_and_not_by_f1() -> None:
     assert "F3 0.80 → 0.80" in told(finds_all, finds_all, rows(-0.1, 0.1)).sentence
 
 
+@pytest.mark.parametrize(("kind", "word"), [("ham_loss", "ham loss"), ("false_positive_rate", "false positive rate")])
+def test_a_rate_of_false_positives_is_called_as_it_was_asked_for(kind: str, word: str) -> None:
+    asked = standing(GOOD, {"kind": kind, "at_most": 0.01})
+    assert f"{word} 0.14 → 0.14" in told(asked, asked, rows(-0.1, 0.1)).sentence
+
+
 @pytest.mark.parametrize("beta", [0.5, 2.0, 3.0])
 def test_the_interval_of_f_beta_holds(beta: float) -> None:
     rng = np.random.default_rng(3)
