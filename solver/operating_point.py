@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solver.cautious_threshold import cautious_position, is_beyond
 from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
 from solver.choices import TARGET_KINDS, Certificate, ThresholdRule, rate_name
 from solver.evaluation.counts import ConfusionCounts, ConfusionTables, confusion
@@ -336,7 +337,7 @@ def choose_threshold(
         `auto`: for F1, F_β and costs a threshold that evens out the chance in few rows, see `solver.steady_threshold`;
         for targets the best value among the thresholds by which they are likely to hold on new rows, see
         `solver.chances`, and where there is none, or a precision is asked for by scores no better than chance, as
-        `f1max`.
+        `f1max`; a false positive rate that the rows are too few to show: see `solver.cautious_threshold`.
         `f1max`: the best value (F1, F_β, lowest cost) among the thresholds that meet the targets. `paper`: the
         adjusting rule of PSVM, which raises the lower of precision and recall to the other one's value. `lcb`: as
         `f1max` with the measure of the target replaced by its Clopper–Pearson lower bound. `fixed-sequence`: tests a
@@ -534,7 +535,15 @@ def _likely_position(curve: OperatingCurve, objective: Objective) -> int:
         chance *= Share(WORTH_FOR_CHANCES * hits, WORTH_FOR_CHANCES * (trials - hits)).above(target)
     reached = _reached(objective, {name: getattr(curve, name) for name in objective.targets}) >= -_SLACK
     likely = (chance >= LIKELY) & reached & (curve.true_positives > 0)
-    return _argmax_where(_value(curve, objective), likely) if likely.any() else _best_position(curve, objective)
+    return _argmax_where(_value(curve, objective), likely) if likely.any() else _unshown_position(curve, objective)
+
+
+def _unshown_position(curve: OperatingCurve, objective: Objective) -> int:
+    """The candidate that is taken where the rows do not show that the targets hold on new ones."""
+    at_most = objective.at_most
+    if at_most is not None and min(curve.positives, curve.negatives) > 0 and is_beyond(curve, at_most):
+        return cautious_position(curve, at_most)
+    return _best_position(curve, objective)
 
 
 def _argmax_where(value: FloatArray, allowed: BoolArray) -> int:
@@ -701,7 +710,7 @@ def _uncertified(curve: OperatingCurve, objective: Objective) -> ChosenThreshold
     reached = _reached(objective, {name: getattr(curve, name) for name in objective.targets})
     reaches = (curve.true_positives > 0) & (reached >= -_SLACK)
     if objective.specificity_target > 0:  # its bound is best where nothing is called positive
-        position = _best_position(curve, objective)
+        position = _unshown_position(curve, objective)
     else:
         position = int(np.argmax(_reached(objective, bounds)))
     supported = " and ".join(

@@ -78,6 +78,7 @@ def mail_door(settings: Settings, **changes: Any) -> Iterator[Door]:
         yield Door(port, loop, listener, predictions)
     finally:
         run(listener.close())
+        run(predictions.close())
         run(loop.shutdown_default_executor())
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
