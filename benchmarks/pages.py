@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -140,6 +141,7 @@ def pages(client: httpx.Client) -> dict[str, str]:
         "try": "/ui/models/many/try",
         "try a row": f"/ui/models/many/try?dataset={dataset['id']}&row={dataset['rows'] - 1}",
         "label": "/ui/models/many/label",
+        "label, the next rows": "/ui/models/many/label?part=rows",
         "audit": f"/ui/audits/{client.get('/audits').json()['items'][0]['id']}",
         "settings": "/ui/settings",
         "keys": "/ui/keys",
@@ -153,11 +155,50 @@ def timed(client: httpx.Client, path: str) -> float:
     return 1000 * (time.perf_counter() - started)
 
 
+def answer_times(client: httpx.Client, count: int = 10) -> list[float]:
+    """Answer rows as the page to label does, and return how long each answer took, in milliseconds."""
+    queue = client.get(f"/models/many/queue?n={count}").json()
+    spent = []
+    for row in queue["items"]:
+        body = {"alias": "many", "dataset": queue["dataset"], "numbers": [row["row"]], "labels": ["yes"]}
+        started = time.perf_counter()
+        kept = client.post("/feedback", json=body | {"drawn": row["drawn"]}).raise_for_status().json()["id"]
+        spent.append(1000 * (time.perf_counter() - started))
+        client.delete(f"/feedback/{kept}").raise_for_status()
+    return spent
+
+
+def form_times(client: httpx.Client, count: int = 10) -> list[float]:
+    """Likewise by forms, as a browser without scripts does: the page is loaded again after each answer."""
+    spent = []
+    for _ in range(count):
+        form = client.get("/ui/models/many/label").text.partition('class="ask"')[2].partition("</form>")[0]
+        fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+        started = time.perf_counter()
+        shown = client.post("/ui/models/many/label", data=fields | {"label": "yes"}, follow_redirects=True)
+        spent.append(1000 * (time.perf_counter() - started))
+        client.delete(f"/feedback/{shown.raise_for_status().url.params['last']}").raise_for_status()
+    return spent
+
+
+SCROLL = """
+(async () => {
+  const box = document.getElementById('all-rows');
+  for (let at = 0; at < 60; at += 1) {
+    box.scrollTop += at < 40 ? 300 : box.scrollHeight / 25;
+    await new Promise((done) => setTimeout(done, 30));
+  }
+})()
+"""
+
+
 def longest_task(tab: Tab, url: str) -> float:
     tab.open(url)
     if "/models/many" in url and tab.run("document.getElementById('handle') !== null"):
         tab.until("document.querySelector('.uplot') !== null")
         tab.run(MOVE)
+    if tab.run("document.getElementById('all-rows') !== null"):
+        tab.run(SCROLL)
     return float(tab.run(LONGEST))
 
 
@@ -197,6 +238,8 @@ def main() -> None:
             )
             if max(first, *others) > BAR_MS or (task or 0) > TASK_MS:
                 slow.append(name)
+        for name, spent in (("an answer", answer_times(client)), ("an answer by form", form_times(client))):
+            print(f"{name:<22} {spent[0]:9.0f} {statistics.median(spent):8.0f} {max(spent):8.0f} {'-':>16}")
     print(f"slower than {BAR_MS} ms, or {TASK_MS} ms in the browser: {', '.join(slow) or 'none'}")
 
 

@@ -184,6 +184,7 @@ def _services(
         projects=ProjectService(database, system, _retention(settings)),
         webhooks=WebhookService(database, settings),
         sessions=sessions,
+        encoder=settings.encoder_model,
     )
 
 

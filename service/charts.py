@@ -146,10 +146,12 @@ def scores(
     mark: float | None,
     bounds: Sequence[float] = (),
     here: float | None = None,
+    others: Sequence[tuple[float, float]] = (),
 ) -> Markup:
     """Return two histograms over each other, upwards and downwards.
 
     At `mark`, a share of the width, stands a line; at each of `bounds` a dashed one; at `here` one with a head.
+    `others` are steps of a line over them: how far each goes, and how high, both as shares.
     """
     width, half = 640, 90
     most = max((*positive, *negative), default=0) or 1
@@ -171,6 +173,9 @@ def scores(
         at = max(6.0, min(width - 6.0, here * width))
         line += f'<path class="here" d="M{at:.1f} 12V{2 * half}"/><path class="head" d="M{at - 6:.1f} 0h12l-6 13z"/>'
     axis = f'<path class="axis" d="M0 {half}H{width}"/>'
+    if others:
+        steps = "".join(f"V{half - (half - 8) * high:.1f}H{to * width:.1f}" for to, high in others[1:])
+        axis += f'<path class="line guide" d="M{others[0][0] * width:.1f} {half}{steps}V{half}"/>'
     return _svg(width, 2 * half, "".join(bars) + axis + line, fluid=True)
 
 

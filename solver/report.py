@@ -271,6 +271,15 @@ class ReportedEncoder(JsonObject):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SpreadScores(JsonObject):
+    """Scores, counted in equal parts from the least of them to the greatest."""
+
+    least: float
+    greatest: float
+    counts: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecidedUnlabelled(JsonObject):
     """What the model says of the unlabelled rows that it was trained with."""
 
@@ -280,6 +289,9 @@ class DecidedUnlabelled(JsonObject):
     undecided: int = field(default=0, metadata=_about("Of these, those that it leaves undecided."))
     share: float
     labelled_share: float = field(metadata=_about("Share of positive ones among the labelled rows."))
+    scores: SpreadScores | None = field(
+        default=None, metadata=_about("Those of the measured ones; null in reports of older versions.")
+    )
 
     @property
     def called(self) -> int:

@@ -66,6 +66,7 @@ from solver.report import (
     Report,
     ReportedEncoder,
     RowCounts,
+    SpreadScores,
     Weights,
     few_of_a_kind,
     json_ready,
@@ -105,6 +106,8 @@ _HURRIED_ROWS: Final = 1024
 
 _DECIDED_ROWS: Final = 4096
 """Unlabelled rows that are decided on for the report."""
+_SCORE_BARS: Final = 64
+"""Parts that their scores are counted in."""
 _OTHER_MIX: Final = 0.1
 """How far the shares of rows called positive may differ, labelled and unlabelled ones, without a warning."""
 
@@ -1095,7 +1098,18 @@ def _decided_unlabelled(model: Model, scores: FloatArray, task: _Task) -> Decide
         undecided=len(scores) - positive - int(np.count_nonzero(called_negative)),
         share=positive / len(scores),
         labelled_share=task.target.count(_POSITIVE) / labelled,
+        scores=_spread(scores),
     )
+
+
+def _spread(scores: FloatArray) -> SpreadScores | None:
+    """Count scores in equal parts; None where they do not differ by what a float can part."""
+    least, greatest = float(scores.min()), float(scores.max())
+    width = (greatest - least) / _SCORE_BARS
+    if not 2 * np.spacing(max(abs(least), abs(greatest))) < width < math.inf:
+        return None
+    counts, _ = np.histogram(scores, _SCORE_BARS, (least, greatest))
+    return SpreadScores(least=least, greatest=greatest, counts=counts.tolist())
 
 
 def _another_mix(

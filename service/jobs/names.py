@@ -1,7 +1,15 @@
-"""Names of what a training may be made with, for those who offer a choice."""
+"""What a training may be made with, for those who offer a choice: names of algorithms, and what each may be told."""
 
 from __future__ import annotations
 
-from solver.algorithms import ALGORITHMS
+from collections.abc import Sequence
 
-ALGORITHM_NAMES: tuple[str, ...] = ("auto", *(name for name in ALGORITHMS if name != "auto"))
+from solver.algorithms import ALGORITHMS, AUTO, Parameter
+
+ALGORITHM_NAMES: tuple[str, ...] = (AUTO, *(name for name in ALGORITHMS if name != AUTO))
+
+
+def parameters_of(algorithm: str) -> Sequence[Parameter]:
+    """Return the parameters of an algorithm; of a name that nobody knows none."""
+    spec = ALGORITHMS.get(algorithm)
+    return () if spec is None else spec.parameters

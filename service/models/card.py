@@ -212,9 +212,17 @@ def _objective(objective: Mapping[str, Any]) -> str:
 
 
 def _status(point: Report | OperatingPoint, model: Model) -> str:
-    said = "" if model.promise is None else model.promise.sentence  # at the top
-    reason = f". {_text(point.status_reason)}" if point.status_reason not in ("", said) else ""
-    return f"{_code(point.status)}{reason}"
+    return f"{_code(point.status)}{_reason(point, model)}"
+
+
+def _reason(point: Report | OperatingPoint, model: Model) -> str:
+    """Return why a point has its status, unless the promise at the top says so: that a target is missed, by how far."""
+    promise = model.promise
+    is_said = promise is not None and (
+        point.status_reason == promise.sentence
+        or (promise.level == "missed" and point.status == "preference_unmet" and point.threshold == model.threshold)
+    )
+    return "" if is_said or not point.status_reason else f". {_text(point.status_reason)}"
 
 
 def _estimate(measured: Measures, name: str) -> str:

@@ -14,6 +14,7 @@ from service.models.schemas import (
     OperatingPoint,
     PrecisionRecallCurve,
     PrecisionRecallPoint,
+    ProvenThresholds,
     RocCurve,
     RocPoint,
     ScoreSpread,
@@ -92,9 +93,14 @@ def _said_costs(report: Report, point: OperatingPoint, costs: Costs) -> tuple[fl
 
 
 def thresholds_of(
-    model_id: str, report: Report, counted: CurvePoints, point: OperatingPoint, costs: Costs
+    model_id: str,
+    report: Report,
+    counted: CurvePoints,
+    point: OperatingPoint,
+    costs: Costs,
+    proven: Sequence[ProvenThresholds] = (),
 ) -> Thresholds:
-    """Return what each threshold gives, with intervals; `point` is the one that decides now."""
+    """Return what each threshold gives, with intervals, and `proven`; `point` is the one that decides now."""
     each_costs = None
     said = _said_costs(report, point, costs)
     if said != (None, None):
@@ -127,6 +133,7 @@ def thresholds_of(
         false_positive=each_costs and each_costs[1],
         points=points,
         scores=_spread(every),
+        proven=list(proven),
     )
 
 

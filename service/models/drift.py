@@ -10,11 +10,14 @@ from typing import Any
 
 from service.models.repository import DayStatistics, ModelStatistics
 from service.models.schemas import Drift, DriftDay, OperatingPoint, Prior, UnseenColumn
+from solver.evaluation.intervals import wilson
 from solver.report import Measures, Report
 
 WIDEST = 0.8
 """An interval of a share that is wider says nothing."""
 Z_95 = 1.96
+FEWEST_ROWS, MUCH = 100, 0.05
+"""Of `is_unlike`."""
 
 
 def drift_of(
@@ -67,6 +70,17 @@ def drift_of(
         ],
         unknown=list(_unknown(total.rows, decided.rows, has_scores, point, estimate)),
     )
+
+
+def is_unlike(outside: int, rows: int, labelled: int) -> bool:
+    """Tell whether so many of the rows that a model met are unlike its training that somebody should look.
+
+    Of `n` labelled rows and a further one like them, that has the least or the greatest score with a probability of
+    `2 / (n + 1)`. More than twice that and `MUCH` of all rows is not chance, and not a few odd rows either.
+    """
+    if rows < FEWEST_ROWS:
+        return False
+    return wilson(outside, rows)[0] > MUCH + 4 / (labelled + 1)
 
 
 def _called(point: OperatingPoint) -> Measures | None:

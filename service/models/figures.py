@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from service import charts
 from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Drift, Model, ThresholdPoint, Thresholds
 from solver.evaluation.intervals import wilson
-from solver.report import Abstention, Estimate, Measures, Report
+from solver.report import Abstention, Estimate, Measures, Report, SpreadScores
 
 OF_THOUSAND = 1000
 WORDS = {
@@ -149,8 +149,16 @@ def _bars(measure: str, measured: Sequence[tuple[str, Measures | None]]) -> list
     ]
 
 
-def scores_picture(thresholds: Thresholds, abstain: Abstention | None, here: float | None = None) -> Markup:
-    """Return the scores of the labelled rows, with what decides, and with the score of one row if that is given."""
+def scores_picture(
+    thresholds: Thresholds,
+    abstain: Abstention | None,
+    here: float | None = None,
+    unlabelled: SpreadScores | None = None,
+) -> Markup:
+    """Return the scores of the labelled rows, with what decides, and with the score of one row if that is given.
+
+    Those of `unlabelled` rows are a line over them, as high as the picture whatever their number.
+    """
     spread = thresholds.scores
     room = spread.greatest - spread.least
 
@@ -162,7 +170,16 @@ def scores_picture(thresholds: Thresholds, abstain: Abstention | None, here: flo
     ends = () if abstain is None else (abstain.lower, abstain.upper)
     bounds = [place(end) for end in ends if end is not None]
     at = None if here is None else place(here)
-    return charts.scores(spread.positive, spread.negative, place(thresholds.threshold), bounds, at)
+    others = [] if unlabelled is None else list(_steps(unlabelled, place))
+    return charts.scores(spread.positive, spread.negative, place(thresholds.threshold), bounds, at, others)
+
+
+def _steps(spread: SpreadScores, place: Callable[[float], float]) -> Iterator[tuple[float, float]]:
+    """Yield how far each part goes, and how high, after where the first one begins."""
+    width, most = (spread.greatest - spread.least) / len(spread.counts), max(spread.counts)
+    yield place(spread.least), 0.0
+    for at, count in enumerate(spread.counts):
+        yield place(spread.least + (at + 1) * width), count / most
 
 
 def calibration_picture(report: Report) -> Markup | None:

@@ -6,9 +6,10 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Template
 
 from service import shown_text
+from service.html_templates import html_templates
 from service.models.figures import (
     Compared,
     calibration_picture,
@@ -110,18 +111,5 @@ def estimate(value: Estimate | None, *, as_share: bool = True) -> str:
 
 @functools.cache
 def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=shown_text.finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    for function in (
-        *(shown_text.name, shown_text.number, shown_text.percent, shown_text.chance, label, note, estimate),
-        *(objective_words, promise_level),
-    ):
-        environment.filters[function.__name__] = function
-    return environment.get_template("report.html")
+    filters = (label, note, estimate, objective_words, promise_level)
+    return html_templates(TEMPLATES, filters).get_template("report.html")

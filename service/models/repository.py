@@ -442,6 +442,29 @@ class StatisticsRepository(Repository):
             for row in self._session.scalars(statement)
         ]
 
+    def of_names(self, days: int, limit: int) -> list[tuple[str, int, int, int]]:
+        """Return what the models behind names met in the last days: name, rows, those outside, and labelled rows.
+
+        Of `limit` names, those with the most rows first; a name without rows is left out.
+        """
+        first = func.timezone("utc", func.now()).cast(Date) - (days - 1)
+        rows, outside = func.sum(ModelStatisticsRow.rows), func.sum(ModelStatisticsRow.outside_range)
+        labelled = ModelRow.report["rows"]["labelled"].as_integer()
+        of_model = (ModelStatisticsRow.project_id == self._project_id, ModelStatisticsRow.day >= first)
+        met = (
+            select(AliasRow.name, AliasRow.model_id, rows.label("rows"), outside.label("outside"))
+            .join(ModelStatisticsRow, ModelStatisticsRow.model_id == AliasRow.model_id)
+            .where(AliasRow.project_id == self._project_id, *of_model)
+            .group_by(AliasRow.name, AliasRow.model_id)
+            .order_by(rows.desc())
+            .limit(limit)
+            .subquery()
+        )
+        statement = select(met.c.name, met.c.rows, met.c.outside, labelled).join(
+            ModelRow, and_(ModelRow.project_id == self._project_id, ModelRow.id == met.c.model_id)
+        )
+        return [(name, int(total), int(out), n) for name, total, out, n in self._session.execute(statement)]
+
 
 _ADD_STATISTICS = text(
     """

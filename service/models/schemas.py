@@ -268,6 +268,19 @@ class ScoreSpread(Answer):
     negative: list[int]
 
 
+class ProvenThresholds(Answer):
+    """Thresholds of which something is proven, each decided by alone."""
+
+    model_config = ConfigDict(frozen=True)
+
+    measure: Literal["precision", "recall", "false_positive_rate", "cost"]
+    bound: float = Field(description="At least; of a false positive rate and a cost: at most.")
+    confidence: float
+    lowest: float | None = Field(description="The lowest of them; null: each below `highest`, too.")
+    highest: float | None = Field(description="The highest of them; null: each above `lowest`, too.")
+    audit: str | None = Field(description="Id of the audit that proved it; null: the labels did, by the objective.")
+
+
 class Thresholds(Answer):
     """What each threshold would give: the same as the curves, with counts and intervals, for thresholds high to low.
 
@@ -285,6 +298,9 @@ class Thresholds(Answer):
     false_positive: float | None = Field(description="Cost of a false alarm, likewise.")
     points: list[ThresholdPoint]
     scores: ScoreSpread
+    proven: list[ProvenThresholds] = Field(
+        description="Of which thresholds something is proven, by audits or labels: intervals of points prove nothing."
+    )
 
 
 class UnseenColumn(Answer):

@@ -7,6 +7,7 @@ import binascii
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -16,7 +17,7 @@ from service.db.tables import AuditRow, OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of, thresholds_of
-from service.models.drift import drift_of
+from service.models.drift import drift_of, is_unlike
 from service.models.errors import (
     AliasInUse,
     DamagedModel,
@@ -26,6 +27,7 @@ from service.models.errors import (
     NoShadow,
     NothingToRollBack,
 )
+from service.models.proven import proven_thresholds
 from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
 from service.models.schemas import (
     Alias,
@@ -56,6 +58,8 @@ from solver.report import Report, ReportedPoint
 from solver.retuning import NotOfTheCurveError, chosen_point, stored_promise
 
 logger = logging.getLogger("prefsvm.models")
+MOST_NAMES = 50
+"""Whose models are looked at for drift."""
 MOST_AUDITS = 20
 """Shown with a model."""
 Changed = Callable[[], None]
@@ -158,9 +162,12 @@ class ModelService:
         """Return what each threshold would give, with intervals; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
             model_id, report, applied = report_of(session, project_id, name)
+            proofs = ModelRepository(session, project_id).proofs([model_id])[model_id]
         if report.curve is None or not report.curve.thresholds:
             raise NoCurve("this model has no operating curve")
-        return thresholds_of(model_id, report, report.curve, applied or _trained(report), costs or Costs())
+        trained = _trained(report)
+        proven = proven_thresholds([trained, *([applied] if applied else [])], proofs)
+        return thresholds_of(model_id, report, report.curve, applied or trained, costs or Costs(), proven)
 
     def drift(self, project_id: str, name: str, days: int) -> Drift:
         """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""
@@ -208,6 +215,15 @@ class ModelService:
         with _whole(model_id):
             report = Report.from_dict(stored)
         return as_page(rows, limit, lambda row: _promised(OperatingPoint.model_validate(row), report))
+
+
+@dataclass(frozen=True)
+class Drifting:
+    """A name whose model meets rows unlike those of its training."""
+
+    alias: str
+    rows: int
+    outside_share: float
 
 
 class AliasService:
@@ -283,6 +299,16 @@ class AliasService:
                 for row in latest
             ],
         )
+
+    def drifting(self, project_id: str, days: int) -> list[Drifting]:
+        """Return the names whose models met many rows in the last days that are unlike their training."""
+        with self._database.transaction() as session:
+            met = StatisticsRepository(session, project_id).of_names(days, MOST_NAMES)
+        return [
+            Drifting(name, rows, outside / rows)
+            for name, rows, outside, labelled in met
+            if is_unlike(outside, rows, labelled)
+        ]
 
     def delete_shadow(self, project_id: str, name: str) -> None:
         """Take the shadow of an alias away; raises `AliasNotFound`, `NoShadow`."""

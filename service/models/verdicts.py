@@ -50,7 +50,7 @@ def proving_audit(
     confidence = objective.get("confidence") or PROMISE_CONFIDENCE
     for row in audits:
         asked, of_it = row.objective, verdict_of(row, threshold, band)
-        if of_it is None or of_it["standing"] != "proven" or _against_bound(row, of_it):
+        if of_it is None or of_it["standing"] != "proven" or is_contradicted(row, of_it):
             continue
         if _is_as_strict(asked, objective) and row.confidence >= confidence:
             return row.id
@@ -76,15 +76,19 @@ def verdict_of(row: AuditRow, threshold: float, band: Band | None) -> Mapping[st
     return next((each for each in tried if each["threshold"] == threshold), None)
 
 
-def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
-    """Say that answers since contradict what was proved, which it stays: that is how one of many proofs goes wrong."""
+def is_contradicted(row: AuditRow, verdict: Mapping[str, Any]) -> bool:
+    """Tell whether answers since contradict what was proved, which it stays: that is how one of many proofs fails."""
     estimate, bound = verdict["estimate"], verdict["bound"]
-    is_most = "at_most" in row.objective
-    if estimate is None or not (estimate > bound if is_most else estimate < bound):
+    return estimate is not None and bool(estimate > bound if "at_most" in row.objective else estimate < bound)
+
+
+def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
+    if not is_contradicted(row, verdict):
         return ""
+    reached = f"at {'most' if 'at_most' in row.objective else 'least'} {verdict['bound']:.4g}"
     return (
-        f"; the answers since speak against what was proved ({'at most' if is_most else 'at least'} {bound:.4g}): all "
-        f"together they say {estimate:.4g}, so this is one of the proofs that go wrong at this confidence"
+        f"; the answers since speak against what was proved ({reached}): all together they say "
+        f"{verdict['estimate']:.4g}, so this is one of the proofs that go wrong at this confidence"
     )
 
 

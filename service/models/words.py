@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from service.models.schemas import ProvenThresholds
 from service.shown_text import number, percent
 from solver.report import Promise
 
@@ -52,6 +53,20 @@ def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
 def alone_words(promise: Promise) -> str:
     """Say what the labelled rows promise of a target that an audit has proven: nothing is advised to prove it."""
     return f"From the labels alone: {promise.without_advice}"
+
+
+def proven_words(part: ProvenThresholds) -> str:
+    """Say what is proven, and of which thresholds."""
+    threshold = part.highest if part.highest is not None else part.lowest
+    of_them = {"recall": ", and by each lower one", "false_positive_rate": ", and by each higher one"}
+    at = "by no threshold" if threshold is None else f"by the threshold {number(threshold)}"
+    said = {
+        "precision": f"of what is flagged, at least {percent(part.bound)} is right",
+        "recall": f"at least {percent(part.bound)} is found of what is there",
+        "false_positive_rate": f"of the other rows, at most {number(100 * part.bound)} % are flagged",
+        "cost": f"a row costs at most {number(part.bound)}, on average",
+    }[part.measure]
+    return f"{at}{of_them.get(part.measure, '')}, {said} (confidence {percent(part.confidence)})"
 
 
 def promise_level(level: str | None) -> str:

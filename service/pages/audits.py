@@ -19,11 +19,10 @@ from service.audits.schemas import (
     AuditRequest,
     AuditSeal,
 )
-from service.errors import InvalidRequest
 from service.models.errors import ModelNotFound
-from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Model
-from service.pages.forms import BUTTON, Form, Written, as_invalid, parsed, whole
+from service.pages.forms import BUTTON, Form, Written, as_invalid, number, parsed, whole
+from service.pages.objectives import objective_in
 from service.pages.room import Room
 from service.pages.services import Services
 
@@ -94,20 +93,14 @@ def _add_end(router: APIRouter, room: Room, services: Services) -> None:
 
 
 def _request(name: str, form: Form) -> AuditRequest:
-    kind = form.text("kind")
-    objective: dict[str, Any] = {"kind": kind}
-    if kind == "cost":
-        fields = {"at_most": "at_most", "false_negative": "missed", "false_positive": "alarm"}
-        objective |= {key: _number(form, field) for key, field in fields.items()}
-    elif kind in FALSE_POSITIVE_KINDS:
-        objective["at_most"] = _number(form, "lost", 0.01)
-    else:
-        objective["target"] = _number(form, "target", 0.01)
+    objective = objective_in(form)
+    if objective["kind"] == "cost":
+        objective["at_most"] = number(form, "at_most")
     body = {
         "model": name,
         "dataset": form.text("dataset"),
         "objective": objective,
-        "confidence": _number(form, "confidence", 0.01),
+        "confidence": number(form, "confidence", 0.01),
         "rows": whole(form, "rows", MOST_ROWS),
         "thresholds": "curve" if form.text("several") else None,
     }
@@ -115,13 +108,6 @@ def _request(name: str, form: Form) -> AuditRequest:
         return AuditRequest.model_validate(body)
     except ValidationError as error:
         raise as_invalid(error) from None
-
-
-def _number(form: Form, name: str, scale: float = 1.0) -> float:
-    try:
-        return round(float(form.text(name).replace(",", ".")) * scale, 9)
-    except ValueError:
-        raise InvalidRequest.of(f"form.{name}", "should be a number") from None
 
 
 def _model(services: Services, project: str, audit: Audit) -> Model | None:

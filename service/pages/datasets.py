@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as PathParameter
 from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,11 +22,18 @@ from service.pages.advice import on_page_of_data_set
 from service.pages.forms import BUTTON, OPTIONS, Written, WrittenFile
 from service.pages.room import Room
 from service.pages.services import Services
+from service.shown_text import MOST_CHARACTERS
 
-ROWS = 25
-"""Of a data set on a page."""
+ROWS, MORE_ROWS = 25, 100
+"""Of a data set on a page, and of what a page asks for while somebody scrolls."""
+MOST_OF_A_CELL = 200
+"""Characters that are read of a value in a table."""
 MOST_COLUMNS = 40
 """Of a data set on a page; of more there are the first ones."""
+MOST_OF_A_VALUE = MOST_CHARACTERS + 1
+"""Likewise, of a row by itself: one more than is shown, which tells that it goes on."""
+OF_A_MAIL = ("from", "to", "date", "subject", "body")
+"""Columns of mails, as they are read of an archive or mailbox."""
 ON_A_LIST = 30
 MOST_VALUES = 4
 """Of a column, named beside it."""
@@ -36,6 +44,7 @@ DELIMITERS = {";": "semicolon ;", ",": "comma ,", "\\t": "tab", "|": "bar |", " 
 """By what the option says."""
 KINDS: TypeAdapter[Kind] = TypeAdapter(Kind)
 FirstRow = Annotated[int, Query(alias="from", ge=0, lt=2**63)]
+RowNumber = Annotated[int, PathParameter(ge=0, lt=2**63)]
 FirstColumn = Annotated[int, Query(alias="columns", ge=0, le=1_000_000_000)]
 
 
@@ -54,6 +63,8 @@ def add_datasets(router: APIRouter, room: Room, services: Services) -> None:
     """Add the pages of data sets."""
     _add_list(router, room, services)
     _add_one(router, room, services)
+    _add_rows(router, room, services)
+    _add_changes(router, room, services)
 
 
 def _add_list(router: APIRouter, room: Room, services: Services) -> None:
@@ -64,7 +75,7 @@ def _add_list(router: APIRouter, room: Room, services: Services) -> None:
             **{"datasets": page.items, "cursor": cursor, "next_cursor": page.next_cursor, "wrong": wrong},
             **{"formats": list(FORMATS), "delimiters": DELIMITERS.items()},
             "encodings": [*FIRST_ENCODINGS.items(), *((each, each) for each in OTHER_ENCODINGS)],
-            "unfolded": wrong is not None and _names_an_option(wrong),
+            "option": None if wrong is None else _named_option(wrong),
         }
         return room.page(request.scope, "datasets.html", status, title="Data", **shown)
 
@@ -83,15 +94,22 @@ def _add_list(router: APIRouter, room: Room, services: Services) -> None:
         return room.redirect(request.scope, f"/ui/datasets/{dataset.id}")
 
 
-def _names_an_option(wrong: Problem) -> bool:
-    """Tell whether the file can be read if a field of the form says how."""
-    return any(f"option {name}" in wrong.detail for name in OPTIONS)
+def _named_option(wrong: Problem) -> str | None:
+    """Return the field of the form by which the file could be read; None where none is named."""
+    if any(error.field.endswith(".format") for error in wrong.errors):
+        return "format"
+    return next((name for name in OPTIONS if f"option {name}" in wrong.detail), None)
 
 
 def _add_one(router: APIRouter, room: Room, services: Services) -> None:
     @router.get("/ui/datasets/{dataset_id}")
     def show(
-        request: Request, caller: Reader, dataset_id: str, first: FirstRow = 0, first_column: FirstColumn = 0
+        request: Request,
+        caller: Reader,
+        dataset_id: str,
+        first: FirstRow = 0,
+        first_column: FirstColumn = 0,
+        part: str = "",
     ) -> Response:
         project = caller.project_id
         dataset = services.datasets.get(project, dataset_id, first_column, MOST_COLUMNS)
@@ -99,10 +117,13 @@ def _add_one(router: APIRouter, room: Room, services: Services) -> None:
             first_column = dataset.column_count - 1
             dataset = services.datasets.get(project, dataset_id, first_column, MOST_COLUMNS)
         columns = dataset.columns
-        all_names = services.datasets.column_names(project, dataset_id) if dataset.warnings else ()
         names = [column.name for column in columns] if dataset.layout == "table" else []
         first = max(0, min(first, dataset.rows - 1))
-        rows = services.looking.rows(project, dataset_id, first, ROWS, 200, names)
+        if part == "rows":  # for who scrolls through them
+            rows = services.looking.rows(project, dataset_id, first, MORE_ROWS, MOST_OF_A_CELL, names)
+            return room.page(request.scope, "rows.html", dataset=dataset, rows=rows, names=names)
+        all_names = services.datasets.column_names(project, dataset_id) if dataset.warnings else ()
+        rows = services.looking.rows(project, dataset_id, first, ROWS, MOST_OF_A_CELL, names)
         spread = services.looking.histograms(project, dataset_id, names) if names else None
         counts = {} if spread is None else {each.column: each.counts for each in spread.columns}
         return room.page(
@@ -120,6 +141,29 @@ def _add_one(router: APIRouter, room: Room, services: Services) -> None:
             other_warnings=_of_no_column(dataset.warnings, all_names),
         )
 
+
+def _add_rows(router: APIRouter, room: Room, services: Services) -> None:
+    @router.get("/ui/datasets/{dataset_id}/rows/{number}")
+    def one(request: Request, caller: Reader, dataset_id: str, number: RowNumber) -> Response:
+        project = caller.project_id
+        dataset = services.datasets.get(project, dataset_id)
+        if number >= dataset.rows:
+            raise InvalidRequest.of("path.number", f"the data set has {dataset.rows:,} rows, with the numbers from 0")
+        names = [column.name for column in dataset.columns] if dataset.layout == "table" else []
+        rows = services.looking.rows(project, dataset_id, number, 1, MOST_OF_A_VALUE, names)
+        return room.page(
+            request.scope,
+            "row.html",
+            title=f"Row {number:,} of {dataset.name}",
+            dataset=dataset,
+            number=number,
+            content=rows.items[0],
+            is_mail=set(OF_A_MAIL) <= set(names),
+            of_a_mail=OF_A_MAIL,
+        )
+
+
+def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
     @router.post("/ui/datasets/{dataset_id}/kinds")
     async def correct(request: Request, caller: Writer, dataset_id: str, form: Written) -> Response:
         try:

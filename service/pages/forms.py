@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated, Any
@@ -87,6 +88,23 @@ def whole(form: Form, name: str, most: int, usual: int | None = None) -> int:
     if not (said.isascii() and said.isdecimal() and len(said) < 20) or int(said) > most:
         raise InvalidRequest.of(f"form.{name}", f"should be a whole number from 0 to {most:,}")
     return int(said)
+
+
+def number_of(text: str) -> float | None:
+    """Return the number that a field holds, with a point or a comma before what is not whole; None: it is none."""
+    try:
+        value = float(text.replace(",", "."))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def number(form: Form, name: str, scale: float = 1.0) -> float:
+    """Return the number that a field holds, times `scale`; raises `InvalidRequest`."""
+    value = number_of(form.text(name))
+    if value is None:
+        raise InvalidRequest.of(f"form.{name}", "should be a number")
+    return round(value * scale, 9)
 
 
 def as_invalid(error: ValidationError) -> Problem:

@@ -17,6 +17,7 @@ from service.pages.room import Room
 from service.pages.services import Services
 
 FEW = 5
+DRIFT_DAYS = 7
 MANY, MANY_MODELS, MANY_AUDITS = 50, 20, 20
 """Jobs, models and audits that are looked through for those that are to be shown; of a model its report is read."""
 
@@ -50,6 +51,8 @@ def add_home(router: APIRouter, room: Room, services: Services) -> None:
             running=[job for job in jobs if job.finished_at is None],
             failed=_newest_failed(jobs),
             audits=_open_audits(services, project),
+            drifting=services.aliases.drifting(project, DRIFT_DAYS)[:FEW],
+            days=DRIFT_DAYS,
             is_empty=not (datasets or models or jobs),
         )
 

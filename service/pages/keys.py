@@ -12,9 +12,9 @@ from service.access.caller import SCOPES, Caller
 from service.access.schemas import CreateKey, CreateProject, Key, LimitsBody, NewKey
 from service.api.access import Admin
 from service.api.parameters import CursorText
-from service.errors import InvalidRequest, Problem
+from service.errors import Problem
 from service.identifiers import new_id
-from service.pages.forms import BUTTON, Form, Written, as_invalid
+from service.pages.forms import BUTTON, Form, Written, as_invalid, number
 from service.pages.room import Room
 from service.pages.services import Services
 
@@ -108,12 +108,11 @@ def _add_projects(router: APIRouter, room: Room, services: Services) -> None:
 
 
 def _new_key(form: Form) -> CreateKey:
-    days = form.text("days")
     body: dict[str, Any] = {"name": form.text("name"), "scopes": form.all("scope")}
     if form.text("project"):
         body["project"] = form.text("project")
-    if days:
-        body["expires_in_days"] = _number("days", days)
+    if form.text("days"):
+        body["expires_in_days"] = number(form, "days")
     try:
         return CreateKey.model_validate(body)
     except ValidationError as error:
@@ -125,22 +124,12 @@ def _limits(form: Form) -> LimitsBody:
     given: dict[str, Any] = dict.fromkeys(LIMITS)
     for name in LIMITS:
         if form.text(name):
-            value = _number(name, form.text(name))
+            value = number(form, name)
             given[name] = int(value) if name != "requests_per_second" and value == int(value) else value
     try:
         return LimitsBody.model_validate(given)
     except ValidationError as error:
         raise as_invalid(error) from None
-
-
-def _number(name: str, said: str) -> float:
-    try:
-        value = float(said.replace(",", "."))
-    except ValueError:
-        value = float("nan")
-    if not abs(value) < 1e18:
-        raise InvalidRequest.of(f"form.{name}", "should be a number")
-    return value
 
 
 def _ended(key: Key) -> str | None:

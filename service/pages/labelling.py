@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +22,12 @@ from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
 from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Model
 from service.pages.bought import bought
+from service.pages.fitting import fitting
 from service.pages.forms import Form, Written, as_invalid, parsed, whole
+from service.pages.objectives import objective_fields
 from service.pages.room import Room
 from service.pages.services import Services
+from service.shown_text import MOST_CHARACTERS
 
 MOST_SKIPPED = 99
 """Rows that are put off; the next one is among the 100 that one answer of the service holds."""
@@ -33,6 +36,12 @@ MOST_ANSWERS = 1000
 ENOUGH = 20
 """Answers after which a retraining is worth its time: docs/improving.md, which rows to label next."""
 ON_A_LIST = 50
+AT_ONCE = 10
+"""Rows on one page: one is shown, the next ones wait behind it for browsers that run scripts."""
+MOST_SHOWN = 300_000
+"""Characters of them, about; there is always one."""
+AUDITED = ("precision", "recall", "cost", *FALSE_POSITIVE_KINDS)
+"""What an audit can prove."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +49,8 @@ class Asked:
     """What somebody is to say."""
 
     queue: LabellingQueue | None
-    item: QueuedRow | None
-    """None: nothing is left, or nothing but what was skipped."""
+    rows: list[tuple[QueuedRow, str]]
+    """Each with an `Idempotency-Key` for its answer. Empty: nothing is left, or nothing but what was skipped."""
     problem: Problem | None
     """Why there is no queue."""
 
@@ -55,28 +64,29 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
         given = parsed(request.scope["query_string"])
         model = services.models.get(project, name)
         purpose, skip = _purpose(given), whole(given, "skip", MOST_SKIPPED, 0)
+        alias = _alias(model, name)
+        rows: dict[str, Any] = {
+            **{"model": model, "name": name, "alias": alias, "classes": model.report.classes},
+            **{"purpose": purpose, "skip": skip, "most_skipped": MOST_SKIPPED},
+            "asked": _asked(services, project, model, purpose, skip),
+            "last": _last(services, project, given),
+            "again": bool(given.text("again")),
+            "given": _given(services, project, model, name),
+        }
+        if given.text("part") == "rows":  # a page that has answered all of its rows; the rest of it is there
+            return room.page(request.scope, "asked.html", **rows)
         audits = services.audits.list(project, None, ON_A_LIST).items
         return room.page(
             request.scope,
             "label.html",
             title=f"Label for {name if name in model.aliases else 'a model'}",
-            model=model,
-            name=name,
-            alias=_alias(model, name),
-            classes=model.report.classes,
-            purpose=purpose,
-            skip=skip,
-            most_skipped=MOST_SKIPPED,
-            asked=_asked(services, project, model, purpose, skip),
-            last=_last(services, project, given),
-            given=_given(services, project, model, name),
+            **rows,
             enough=ENOUGH,
             once=new_id("blob"),
-            wish=_wish((model.operating_point or model.report).objective),
+            wish=objective_fields((model.operating_point or model.report).objective, AUDITED),
             audits=[audit for audit in audits if audit.model == model.id],
-            datasets=services.datasets.list(project, None, ON_A_LIST, model.id).items,
-            again=bool(given.text("again")),
-            bought=None if (alias := _alias(model, name)) is None else bought(services, project, alias),
+            fitting=fitting(services, project, model, given),
+            bought=None if alias is None else bought(services, project, alias),
         )
 
     @router.post("/ui/models/{name}/label")
@@ -114,26 +124,22 @@ def _purpose(form: Form) -> QueuePurpose:
     return "suspicious" if form.text("purpose") == "suspicious" else "improve"
 
 
-def _wish(asked: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the form of an audit begins with: what the model was asked for, as far as an audit can prove it."""
-    kind = str(asked.get("kind"))
-    target = asked.get("target", asked.get("precision", 0.95))
-    return {
-        "kind": kind if kind in ("recall", "cost", *FALSE_POSITIVE_KINDS) else "precision",
-        "target": f"{100 * target:g}",
-        "lost": f"{100 * asked.get('at_most', 0.001):g}",
-        "missed": f"{asked.get('false_negative', 5):g}",
-        "alarm": f"{asked.get('false_positive', 1):g}",
-        "confidence": f"{100 * (asked.get('confidence') or 0.95):g}",
-    }
-
-
 def _asked(services: Services, project: str, model: Model, purpose: QueuePurpose, skip: int) -> Asked:
     try:
-        queue = services.queue.next(project, model.id, purpose, skip + 1, None)
+        queue = services.queue.next(project, model.id, purpose, skip + AT_ONCE, None)
     except NoQueue as problem:
-        return Asked(None, None, problem)
-    return Asked(queue, queue.items[skip] if len(queue.items) > skip else None, None)
+        return Asked(None, [], problem)
+    return Asked(queue, [(row, new_id("blob")) for row in _as_many(queue.items[skip:])], None)
+
+
+def _as_many(rows: list[QueuedRow]) -> Iterator[QueuedRow]:
+    """Yield the first row, and the next ones as long as the page does not become too long of them."""
+    shown = 0
+    for row in rows:
+        shown += sum(min(len(str(value)), MOST_CHARACTERS) + len(name) for name, value in row.content.items())
+        if shown > MOST_SHOWN and row is not rows[0]:
+            return
+        yield row
 
 
 def _last(services: Services, project: str, given: Form) -> Feedback | None:

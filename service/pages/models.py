@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
 from service.errors import InvalidRequest, Problem
-from service.models.errors import AliasNotFound, NoCurve
+from service.models.errors import AliasNotFound, NoCurve, NoShadow
 from service.models.figures import (
     Thousand,
     calibration_picture,
@@ -24,8 +23,18 @@ from service.models.figures import (
     succeeded,
 )
 from service.models.objectives import FALSE_POSITIVE_KINDS, ObjectiveBody
-from service.models.schemas import ChooseOperatingPoint, Drift, Model, OperatingPoint, PutAlias, Thresholds
+from service.models.schemas import (
+    AliasWithHistory,
+    ChooseOperatingPoint,
+    Drift,
+    Model,
+    OperatingPoint,
+    PutAlias,
+    Shadow,
+    Thresholds,
+)
 from service.pages.forms import BUTTON, Form, Written, parsed
+from service.pages.objectives import objective_fields, objective_in
 from service.pages.room import Room
 from service.pages.services import Services
 from service.schemas import AliasName
@@ -90,17 +99,20 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
         given = parsed(request.scope["query_string"])
         alias = _alias(services, project, name)
         in_use = model.operating_point or model.report
+        unlabelled = None if model.report.unlabelled is None else model.report.unlabelled.scores
         return room.page(
             request.scope,
             "model.html",
-            title=alias.name if alias else f"Model {model.id[:12]}",
+            title=alias.name if alias else ", ".join(model.aliases) or f"Model {model.id[:12]}",
             model=model,
             report=model.report,
             in_use=in_use,
             thousand=of_thousand(in_use.calibration, in_use.abstain),
             alias=alias,
+            shadow=None if alias is None else _shadow(services, project, alias),
             thresholds=thresholds,
-            scores=None if thresholds is None else scores_picture(thresholds, in_use.abstain),
+            unlabelled=unlabelled,
+            scores=None if thresholds is None else scores_picture(thresholds, in_use.abstain, unlabelled=unlabelled),
             preview=_preview(services, project, name, model, given),
             compared=list(compared(model)),
             succeeded=succeeded(model.report),
@@ -160,24 +172,27 @@ def _drift(services: Services, project: str, model: Model) -> Drifted:
     return Drifted(figures, called, drift_pictures(figures, called) if figures.rows else [])
 
 
-def _alias(services: Services, project: str, name: str) -> Any:
+def _alias(services: Services, project: str, name: str) -> AliasWithHistory | None:
     try:
         return services.aliases.get(project, name, 10)
     except AliasNotFound:
         return None
 
 
+def _shadow(services: Services, project: str, alias: AliasWithHistory) -> Shadow | None:
+    """Return how the shadow of a name compares; None where it has none."""
+    if alias.shadow_id is None:
+        return None
+    try:
+        return services.aliases.shadow(project, alias.name, 1)
+    except NoShadow:  # taken away just now
+        return None
+
+
 def _objective(form: Form, abstain: str) -> ObjectiveBody:
     """Return what a form asks a threshold for, with the precision of abstaining; raises `InvalidRequest`."""
-    kind = form.text("kind")
-    wanted: dict[str, Any] = {"kind": kind}
+    wanted = objective_in(form)
     try:
-        if kind == "cost":
-            wanted |= {"false_negative": float(form.text("missed")), "false_positive": float(form.text("alarm"))}
-        elif kind in FALSE_POSITIVE_KINDS:
-            wanted["at_most"] = round(float(form.text("lost").replace(",", ".")) / 100, 9)
-        elif kind != "f1":
-            wanted["target"] = round(float(form.text("target").replace(",", ".")) / 100, 6)
         if abstain:
             wanted["abstain"] = {"precision": float(abstain)}
         return OBJECTIVES.validate_python(wanted)
@@ -204,14 +219,7 @@ def _chosen(form: Form, abstain: str, *, apply: bool) -> ChooseOperatingPoint:
 def _preview(services: Services, project: str, name: str, model: Model, given: Form) -> Preview:
     asked = (model.operating_point or model.report).objective
     kind = given.text("kind")
-    usual = {
-        "kind": kind or (asked["kind"] if asked.get("kind") in ON_THE_FORM else "precision"),
-        "target": f"{100 * asked['target']:g}" if "target" in asked else "95",
-        "lost": f"{100 * asked.get('at_most', 0.001):g}",
-        "missed": f"{asked.get('false_negative', 5):g}",
-        "alarm": f"{asked.get('false_positive', 1):g}",
-        "at": "",
-    }
+    usual = objective_fields(asked, ON_THE_FORM) | {"at": ""}
     fields = {key: given.text(key) or value for key, value in usual.items()}
     is_asked = bool(kind or fields["at"])
     # Not from the address: looking keeps what the model has now, and so does the form that is made of the look.

@@ -13,7 +13,6 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -27,7 +26,8 @@ from service.api.gate import CALLER, PAGES, SAFE_METHODS, plain_refusal
 from service.api.problem import error_response
 from service.db.session import AWAY
 from service.errors import Problem
-from service.models.words import alone_words, objective_words, promise_level
+from service.html_templates import html_templates
+from service.models.words import alone_words, objective_words, promise_level, proven_words
 from service.pages import showing, words
 from service.pages.static_files import StaticFile, static_path
 
@@ -78,25 +78,15 @@ class Room:
         self._secure = secure
         self._files = files
         self._is_warm = False
-        self._environment = Environment(
-            loader=FileSystemLoader(TEMPLATES),
-            autoescape=True,
-            undefined=StrictUndefined,
-            finalize=shown_text.finalize,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            auto_reload=False,
+        self._environment = html_templates(
+            TEMPLATES,
+            (
+                *(showing.exact, showing.hint, showing.sentence, showing.cell, showing.long, shown_text.size),
+                *(showing.ago, showing.moment, alone_words, objective_words, promise_level, words.job_words),
+                *(charts.signed, charts.bar_of, words.event_words, words.told, proven_words),
+            ),
         )
         self._environment.globals |= {"has_docs": has_docs, "keys_required": keys_required}
-        for function in (
-            *(showing.exact, showing.hint, showing.sentence, showing.cell, showing.long),
-            *(shown_text.name, shown_text.number, shown_text.percent, shown_text.size, shown_text.chance),
-            *(showing.ago, showing.moment, alone_words, objective_words, promise_level, words.job_words),
-            *(charts.signed, charts.bar_of),
-            words.event_words,
-            words.told,
-        ):
-            self._environment.filters[function.__name__] = function
 
     def page(self, scope: Scope, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """Return a page for a request."""

@@ -19,7 +19,10 @@ from service.webhooks.service import WebhookService
 
 @dataclass(frozen=True)
 class Services:
-    """One of each; `sessions` is None where no keys are required."""
+    """One of each; `sessions` is None where no keys are required.
+
+    `encoder` is the name of the one that this installation has; None: texts are their words.
+    """
 
     datasets: DatasetService
     looking: LookingService
@@ -34,3 +37,4 @@ class Services:
     projects: ProjectService
     webhooks: WebhookService
     sessions: Sessions | None
+    encoder: str | None

@@ -19,12 +19,12 @@ from service.api.parameters import CursorText
 from service.datasets.schemas import Column, Dataset
 from service.errors import Problem
 from service.identifiers import new_id
-from service.jobs.names import ALGORITHM_NAMES
+from service.jobs.names import ALGORITHM_NAMES, parameters_of
 from service.jobs.schemas import DryRun, Job, JobEvent, JobStatus, TrainRequest
-from service.pages.forms import BUTTON, Form, Written, as_invalid, parsed
+from service.pages.forms import BUTTON, Form, Written, as_invalid, number_of, parsed
 from service.pages.room import Room
 from service.pages.services import Services
-from service.pages.words import PHASES
+from service.pages.words import PHASES, event_words
 from service.schemas import alias_like, is_alias
 
 ON_A_LIST = 30
@@ -34,6 +34,8 @@ SHOWN_EVENTS = 40
 MOST_DOTS = 40
 """Of a line; of more there is the line alone."""
 FEWEST_TOLD = 3
+PARAMETER = "param-"
+"""Of an algorithm: how the names of their fields begin."""
 MOST_CHOICES = 200
 """Columns that are offered as the target."""
 
@@ -45,10 +47,12 @@ class Choices:
     """What is chosen so far, with what stands in the fields where nothing is."""
 
     target: Column | None
-    labels: Sequence[str]
-    """Of the target, the rarest first; empty where there are too many to list."""
+    labels: Mapping[str, int]
+    """Of the target, the rarest first, each with its rows; empty where there are too many to list."""
     positive: str
     unlabeled: Sequence[str]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Of the algorithm, what was written for them."""
     fields: dict[str, str] = field(default_factory=dict)
 
 
@@ -89,6 +93,8 @@ def _add_form(router: APIRouter, room: Room, services: Services) -> None:
             choices=choices,
             check=_check(services, caller.project_id, dataset, choices),
             algorithms=ALGORITHM_NAMES,
+            parameters=parameters_of(choices.fields["algorithm"] or ALGORITHM_NAMES[0]),
+            encoder=services.encoder,
             like=None if not name or is_alias(name) else {**_as_chosen(choices, given), "alias": alias_like(name)},
         )
 
@@ -121,14 +127,15 @@ def _add_jobs(router: APIRouter, room: Room, services: Services) -> None:
         job = services.jobs.get(caller.project_id, job_id)
         events = services.jobs.events(caller.project_id, job_id, 0, MOST_EVENTS, newest=True).items
         rounds, has_measures = _rounds(job, events)
+        told = _without_repeats(events)
         return room.page(
             request.scope,
             "job.html",
             title=f"Training: {job.status.value}",
             job=job,
             phases=_phases(job, events),
-            events=events[-SHOWN_EVENTS:],
-            left_out=max(0, len(events) - SHOWN_EVENTS),
+            events=told[-SHOWN_EVENTS:],
+            left_out=max(0, len(told) - SHOWN_EVENTS),
             more_left_out=len(events) == MOST_EVENTS,
             rounds=rounds,
             has_measures=has_measures,
@@ -149,17 +156,20 @@ def _choices(targets: Sequence[Column], named: Column | None, given: Form) -> Ch
     target = named or (targets[0] if targets else None)
     spelt = (target and target.written) or {}
     counts = (target and target.values) or {}
-    labels = [spelt.get(value, value) for value in sorted(counts, key=lambda value: counts[value])]
+    labels = {spelt.get(value, value): counts[value] for value in sorted(counts, key=lambda value: counts[value])}
     positive = given.exact("positive")
     usual = {"objective": "recall", "precision": "95", "recall": "95", "lost": "0.1", "missed": "20", "alarm": "1"}
-    names = (*usual, "confidence", "abstain", "alias", "algorithm", "max_seconds", "test")
+    names = (*usual, "confidence", "abstain", "alias", "algorithm", "encoder", "max_seconds", "test")
     fields = {name: given.text(name) or usual.get(name, "") for name in names}
+    known = {each.name for each in parameters_of(fields["algorithm"] or ALGORITHM_NAMES[0])}
+    parameters = {name: said for name, said in given.named(PARAMETER).items() if name in known and said.strip()}
     is_known = positive in labels or (positive and not labels)
     return Choices(
         target=target,
         labels=labels,
-        positive=positive if is_known else (labels[0] if labels else ""),
+        positive=positive if is_known else next(iter(labels), ""),
         unlabeled=[label for label in given.all("unlabeled") if label in labels],
+        parameters=parameters,
         fields=fields,
     )
 
@@ -167,7 +177,9 @@ def _choices(targets: Sequence[Column], named: Column | None, given: Form) -> Ch
 def _as_chosen(choices: Choices, given: Form) -> dict[str, Any]:
     """Return what is chosen, as an address has it."""
     target = choices.target.name if choices.target else ""
-    return {"target": target, "positive": choices.positive, "unlabeled": given.all("unlabeled"), **choices.fields}
+    written = {f"{PARAMETER}{name}": said for name, said in choices.parameters.items()}
+    labels = {"target": target, "positive": choices.positive, "unlabeled": given.all("unlabeled")}
+    return labels | choices.fields | written
 
 
 def _check(services: Services, project: str, dataset: Dataset, choices: Choices) -> Check | None:
@@ -200,6 +212,10 @@ def _body(dataset: Dataset, choices: Choices) -> dict[str, Any]:
     for name in ("alias", "algorithm"):
         if fields[name]:
             body[name] = fields[name]
+    if fields["encoder"]:
+        body["features"] = {"text": {"encoder": fields["encoder"]}}
+    if choices.parameters:
+        body["params"] = {name: _value(said) for name, said in choices.parameters.items()}
     for name, key, scale in (("max_seconds", "max_seconds", 1.0), ("test", "test_fraction", 0.01)):
         if fields[name]:
             body[key] = _number(fields[name], scale)
@@ -226,10 +242,22 @@ def _objective(fields: dict[str, str]) -> dict[str, Any]:
 
 def _number(text: str, scale: float = 1.0) -> float | str:
     """Return what a field says, as it is where it is no number: the check of the request says so then."""
-    try:
-        return round(float(text.replace(",", ".")) * scale, 9)
-    except ValueError:
-        return text
+    value = number_of(text)
+    return text if value is None else round(value * scale, 9)
+
+
+def _value(said: str) -> float | str | None:
+    """Return what is written for a parameter: a number, null, or one of its words."""
+    value = number_of(said)
+    if value is None:
+        return None if said.strip() == "null" else said.strip()
+    return int(value) if value == int(value) else value
+
+
+def _without_repeats(events: Sequence[JobEvent]) -> list[JobEvent]:
+    """Return the first of events that follow each other and read alike: a phase reports many times how far it is."""
+    told = [(event, event_words(event)) for event in events]
+    return [event for at, (event, words) in enumerate(told) if at == 0 or words != told[at - 1][1]]
 
 
 def _rounds(job: Job, events: Sequence[JobEvent]) -> tuple[Markup | None, bool]:

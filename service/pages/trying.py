@@ -18,6 +18,7 @@ from service.errors import InvalidRequest, Problem
 from service.feedback.stored_rows import shown
 from service.models.figures import scores_picture
 from service.models.schemas import Model, ThresholdPoint, Thresholds
+from service.pages.fitting import fitting
 from service.pages.forms import Form, Written, parsed, whole
 from service.pages.models import thresholds_of
 from service.pages.room import Room
@@ -32,8 +33,6 @@ EXPLAINED = 8
 """Words or columns that weighed most, and labelled rows like the one that is tried."""
 MOST_PREFILLED = 50_000
 """Characters of a row that is put into fields to be changed there."""
-MOST_DATASETS = 30
-"""To pick a row from: the newest."""
 INPUTS: Mapping[str, InputKind] = {"text": "texts", "mail": "messages"}
 
 
@@ -110,10 +109,7 @@ def _page(
     problem: Problem | None,
 ) -> Response:
     in_use = model.operating_point or model.report
-    datasets = services.datasets.list(project, None, MOST_DATASETS, model.id).items
-    named = [(each.id, each.name) for each in datasets]
-    if given.dataset and given.dataset not in dict(named):
-        named.insert(0, (given.dataset, given.dataset))
+    query = parsed(request.scope["query_string"])
     return room.page(
         request.scope,
         "try.html",
@@ -128,7 +124,7 @@ def _page(
         tried=tried,
         problem=problem,
         columns=_columns(services, project, model) if "fields" in _ways(model) else (),
-        datasets=named,
+        fitting=fitting(services, project, model, query, given.dataset),
         example=_example(model),
     )
 

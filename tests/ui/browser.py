@@ -15,13 +15,15 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds until something that must come has not come: for a machine that is busy, and for nothing else."""
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
     *("--remote-debugging-port=0", "--hide-scrollbars", "--lang=en-US"),
 )
+KEYS = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowRight": 39, "End": 35}
+"""By what Windows calls them, which the protocol asks for."""
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -97,6 +99,29 @@ class Tab:
         node = self.send("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self.send("DOM.setFileInputFiles", nodeId=node, files=[str(file)])
 
+    def key(self, name: str) -> None:
+        """Press a key that has a name and no character."""
+        code = KEYS[name]
+        text = {"text": "\r"} if name == "Enter" else {}
+        self.send("Input.dispatchKeyEvent", type="keyDown", key=name, code=name, windowsVirtualKeyCode=code, **text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=name, code=name, windowsVirtualKeyCode=code)
+
+    def tab_to(self, selector: str) -> None:
+        """Go to something by the tabulator alone, as who has no mouse does."""
+        self.until(f"document.querySelector({json.dumps(selector)}) !== null")
+        for _ in range(400):
+            if self.run(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+            self.key("Tab")
+        raise AssertionError(f"the tabulator never comes to {selector}")
+
+    def enter(self, selector: str) -> None:
+        """Press what leads to another page by the keyboard alone."""
+        self.tab_to(selector)
+        self.run("window.leaving = true")
+        self.key("Enter")
+        self.loaded()
+
     def type(self, key: str, *, leaves: bool = True) -> None:
         """Press a key, which leads to another page, or not."""
         if leaves:
@@ -135,10 +160,12 @@ class Tab:
         shot = self.send("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(shot["data"]))
 
-    def resize(self, width: int, height: int = 900, *, dark: bool = False) -> None:
+    def resize(self, width: int, height: int = 900, *, dark: bool = False, still: bool = False) -> None:
+        """Set the size of the window, and whether its owner wants it dark, and nothing that moves."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        motion = {"name": "prefers-reduced-motion", "value": "reduce" if still else "no-preference"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme, motion])
 
 
 @contextmanager

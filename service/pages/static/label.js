@@ -11,13 +11,14 @@ document.addEventListener("keydown", (event) => {
   if (!document.getElementById("keys")?.checked || leaving || event.repeat) return;
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   const key = event.key.toLowerCase();
-  const button = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key);
-  if (!button || !button.checkVisibility()) return;
+  const button = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key && each.checkVisibility());
+  if (!button) return;
   event.preventDefault();
   button.click();
 });
 // Another press while the next row is on its way would be an answer to a row that nobody has seen.
 document.addEventListener("submit", (event) => {
+  if (event.defaultPrevented) return; // answers.js has it
   if (leaving) event.preventDefault();
   leaving = true;
 });

@@ -24,7 +24,7 @@ function swap(fresh) {
 async function look() {
   if (document.hidden) return;
   try {
-    const answer = await fetch(location.href, { redirect: "error", cache: "no-store" });
+    const answer = await fetch(location.href, { redirect: "error", cache: "no-store", signal: AbortSignal.timeout(LONGEST) });
     if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
     swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
     pause = PAUSE;

@@ -41,6 +41,22 @@ const VIEWS = {
 const shown = () => document.querySelector("#views input:checked")?.value ?? "pr";
 const view = () => VIEWS[shown()];
 
+const MEASURES = { precision: "a precision of at least", recall: "a recall of at least", false_positive_rate: "false alarms of at most", cost: "a mean cost of at most" };
+
+// What is proven of the threshold at a place of the curve. What is proven of one alone is shown at the place nearest to it.
+function provenAt(index) {
+  const { threshold } = found.points[index];
+  return found.proven.filter(({ lowest, highest }) => (lowest !== null && highest !== null
+    ? index === nearest(highest) : (lowest === null || threshold >= lowest) && (highest === null || threshold <= highest)));
+}
+
+function sayProven(index) {
+  const place = document.getElementById("proven-here");
+  if (!place) return;
+  const said = provenAt(index).map(({ measure, bound, confidence }) => `${MEASURES[measure]} ${measure === "cost" ? plain.format(bound) : share.format(bound)}, with a confidence of ${share.format(confidence)}`);
+  place.textContent = said.length > 0 ? `Proven of this threshold: ${said.join("; ")}.` : "Nothing is proven of this threshold.";
+}
+
 function show(index) {
   const point = found.points[index];
   const of = (count) => Math.round((1000 * count) / rows()).toLocaleString();
@@ -57,6 +73,7 @@ function show(index) {
   const words = `Of 1,000 rows: ${of(flagged(point))} flagged, ${of(point.false_positives)} of them wrong, ${of(found.positives - point.true_positives)} missed.`;
   put("thousand", words);
   handle.setAttribute("aria-valuetext", words);
+  sayProven(index);
   if (plot) plot.redraw(false);
 }
 
@@ -147,6 +164,7 @@ function draw() {
   const across = of((point) => x(point)?.value);
   // The line last, or the band of its intervals would be drawn over it.
   const data = [across, of((point) => y(point)?.low), of((point) => y(point)?.high), of((point) => y(point)?.value)];
+  data.push(found.points.map((point, index) => (provenAt(index).length > 0 ? y(point)?.value ?? null : null)));
   if (guide) data.push(across);
   const top = free ? 1.05 * Math.max(...data[2].filter((each) => each !== null), Number.MIN_VALUE) : 1.05;
   const axis = (label, format, more) => ({
@@ -166,6 +184,7 @@ function draw() {
     axes: [axis(names[0], share), axis(names[1], free ? plain : share, { size: 56 })],
     series: [
       {}, hidden, hidden, { stroke: color("--accent"), width: 2, points: { show: false } },
+      { stroke: color("--good"), fill: "transparent", width: 6, points: { show: true, size: 18, fill: color("--good"), stroke: color("--good") } },
       ...(guide ? [{ stroke: color("--quiet"), dash: [6, 5], points: { show: false } }] : []),
     ],
     bands: [{ series: [2, 1], fill: color("--accent-soft") }],

@@ -3,6 +3,15 @@ const form = document.getElementById("choices");
 let waiting = 0;
 let asked = 0;
 
+function put(old, fresh) {
+  if (old.open) fresh.open = true; // what somebody has unfolded stays so
+  for (const each of old.querySelectorAll("details[open]")) {
+    const same = [...fresh.querySelectorAll("details")].find((other) => other.querySelector("summary").textContent === each.querySelector("summary").textContent);
+    if (same) same.open = true;
+  }
+  old.replaceWith(fresh);
+}
+
 async function check() {
   const mine = ++asked;
   const address = new URL(location.href);
@@ -11,9 +20,9 @@ async function check() {
     const answer = await fetch(address, { redirect: "error", cache: "no-store" });
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (mine !== asked || !fresh.getElementById("check")) return;
-    for (const id of ["labels", "check"]) {
+    for (const id of ["labels", "parameters", "check"]) {
       const old = document.getElementById(id);
-      if (!old.contains(document.activeElement)) old.replaceWith(fresh.getElementById(id));
+      if (!old.contains(document.activeElement)) put(old, fresh.getElementById(id));
     }
     history.replaceState(null, "", address);
     document.dispatchEvent(new CustomEvent("swapped"));

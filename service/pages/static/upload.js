@@ -1,6 +1,6 @@
 // Large files go in parts by the resumable uploads of the API (TUS), with a bar and a pause: what has arrived counts, and
-// the same file, picked again after a broken line or a closed page, goes on where it was. Without this script, and for
-// small files, the form is a form.
+// the same file, picked again after a broken line or a closed page, goes on where it was. Small ones go as the form that
+// they are in, but the page stays: what is refused is said there, and the file and the other fields stand as they were.
 const VERSION = { "Tus-Resumable": "1.0.0" };
 const MARKED = 1 << 20; // bytes of the beginning and of the end that tell a file from others, as the command line has it
 const LONGEST = 30000;
@@ -129,14 +129,47 @@ function inWordsOfTheForm(text) {
     .replace("option delimiter says otherwise", "if that is wrong, upload the file with the right “Delimiter”");
 }
 
-function showField(text) {
-  const option = OPTIONS.find((each) => text.includes(`option ${each}`));
+function showField(option) {
   if (!option) return;
   form.querySelector("details").open = true;
   form.elements[option].focus();
 }
 
 const warn = (event) => event.preventDefault();
+
+// Returns where the data set is, or what the service says instead: a part of the page that it would have shown.
+async function sendForm() {
+  const answer = await fetch(form.action, { method: "POST", body: new FormData(form), cache: "no-store" });
+  if (answer.ok && answer.redirected) return answer.url;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const wrong = fresh.getElementById("upload-wrong");
+  if (wrong) {
+    document.getElementById("upload-wrong").replaceWith(wrong);
+    showField(wrong.dataset.option);
+    return null;
+  }
+  if (answer.status === 401) throw new Refused("your session has ended: sign in in another tab, and press the button again");
+  throw new Refused(fresh.querySelector("h1 + p")?.textContent ?? `the service answered ${answer.status}`);
+}
+
+async function uploadSmall(file) {
+  const button = form.querySelector("button:not([type=button])");
+  button.disabled = true;
+  told.hidden = false;
+  document.getElementById("upload-wrong").hidden = true;
+  say(`${file.name} is on its way.`);
+  try {
+    const place = await sendForm();
+    if (place) {
+      location.assign(place);
+      return;
+    }
+    say("");
+  } catch (error) {
+    say(error instanceof Refused ? `It cannot be uploaded: ${error.message}` : "The service does not answer. Press the button again: the file is still picked.");
+  }
+  button.disabled = false;
+}
 
 async function upload(file) {
   const button = form.querySelector("button:not([type=button])");
@@ -151,7 +184,7 @@ async function upload(file) {
     removeEventListener("beforeunload", warn);
     location.assign(new URL(`ui/datasets/${dataset}`, root));
   } catch (error) {
-    if (error instanceof Refused) showField(error.message);
+    if (error instanceof Refused) showField(OPTIONS.find((each) => error.message.includes(`option ${each}`)));
     say(error instanceof Refused ? `It cannot be uploaded: ${inWordsOfTheForm(error.message)}.` : "The service does not answer. What has arrived is kept: pick the same file again.");
     bar.hidden = pause.hidden = true;
     button.disabled = false;
@@ -161,9 +194,10 @@ async function upload(file) {
 
 form.addEventListener("submit", (event) => {
   const file = form.elements.file.files[0];
-  if (!file || file.size < Number(form.dataset.least)) return;
+  if (!file) return;
   event.preventDefault();
-  upload(file);
+  if (file.size < Number(form.dataset.least)) uploadSmall(file);
+  else upload(file);
 });
 pause.addEventListener("click", toggle);
 

@@ -157,6 +157,13 @@ def test_model_card(client, database, tmp_path):
     assert (
         "| as trained, calibration rows | 0.25 | 10 | undefined | 1.000 [0.900, 1.000] | 0.890 [0.790, 0.890] |" in card
     )
+    missed = {"level": "missed", "chance": 0.1, "confidence": 0.95, "bounds": {}, "sentence": "Only 0.8 is reached."}
+    with database.transaction() as session:
+        told = {"promise": json.dumps({"promise": missed})}
+        session.execute(text("UPDATE models SET report = report || CAST(:promise AS jsonb)"), told)
+    again = client.get(f"/models/{model}/card").text
+    assert "**Only 0.8 is reached.**" in again
+    assert "(target 0.9): `preference_unmet`\n" in again  # and not once more that it is missed
     assert "| control plain\\_svm, calibration rows | 0 | 10 | 0.800 [0.700, 0.800] |" in card
     assert "There were no test rows." in card
     assert "\\<b\\>mails\\</b\\>\\|\\`x\\`.csv" in card

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -9,10 +11,11 @@ import pytest
 from access_support import make_key
 from api_support import api_client
 from pages_support import Place, Reader, Visitor
-from sqlalchemy import text
+from sqlalchemy import Engine, event, text
 
 from service.db.tables import DEFAULT_PROJECT, AuditItemRow, AuditRow, JobRow
 from service.pages import labelling
+from service.pages.objectives import objective_fields
 from service.settings import Settings
 from solver.evaluation.counts import ConfusionCounts
 from solver.operating_point import Objective
@@ -49,13 +52,15 @@ def test_rows_are_answered_put_off_and_taken_back(place: Place) -> None:
     assert row_of(page) == 2
     assert "Drawn at random: sent as such" in page.text
     assert "age 22" in page.text
-    assert "No answer is kept for mails yet" in page.text
+    assert "this model has not learned: 0" in page.text
+    assert 'id="again" hidden' in visitor.answer.text
     page = visitor.send(page, "/label", label="spam")
     (sent,) = feedback(place, "mails")
     assert (sent["labels"], sent["rows"]) == ({"spam": 1}, 1)
     assert row_of(page) == 5
     assert "The model is least sure of rows like it" in page.text
-    assert "1 answer is kept for mails" in page.text
+    assert "this model has not learned: 1" in page.text
+    assert 'id="again" hidden' not in visitor.answer.text
     # Later: the next one comes, and the first again once somebody goes back.
     page = visitor.open(next(link for link in page.links if "skip=1" in link))
     assert row_of(page) == 8
@@ -146,11 +151,11 @@ def test_all_answers_at_once_make_the_next_training(place: Place, monkeypatch: p
     place.trained("again", queue=QUEUE)
     visitor = Visitor(place.client)
     page = visitor.open("/ui/models/again/label")
-    assert "/retrain" not in str(page.forms)
+    assert 'id="again" hidden' in visitor.answer.text
     for label in ("spam", "ham"):
         page = visitor.send(page, "/label", label=label)
-    assert "2 answers are kept for again" in page.text
-    assert "worth its time" not in page.text
+    assert "has not learned: 2" in page.text
+    assert "<button>Train again" in visitor.answer.text  # no second-class button any more
     told = visitor.send(page, "/retrain")
     assert "Waits for a worker" in told.text
     job = place.client.get("/jobs").json()["items"][0]
@@ -271,8 +276,85 @@ def test_an_audit_that_was_closed_unproven_wants_nobodys_attention(place: Place)
     ],
 )
 def test_the_form_of_an_audit_begins_with_what_was_asked(objective: dict[str, Any], fields: dict[str, str]) -> None:
-    begun_with = labelling._wish(objective)
+    begun_with = objective_fields(objective, labelling.AUDITED)
     assert fields.items() <= begun_with.items()
+
+
+def test_the_next_rows_wait_on_the_page_and_come_by_themselves(place: Place) -> None:
+    """So that who labels many rows does not load the page with all that stands on it for each of them."""
+    place.trained("waiting", queue=QUEUE)
+    visitor = Visitor(place.client)
+    page = visitor.open("/ui/models/waiting/label")
+    asked = [form["fields"] for form in page.forms if form["action"].endswith("/label")]
+    assert [int(fields["row"]) for fields in asked] == UNLABELLED
+    assert len({fields["once"] for fields in asked}) == len(UNLABELLED)
+    assert visitor.answer.text.count('class="one" hidden') == len(UNLABELLED) - 1
+    part = visitor.open("/ui/models/waiting/label?part=rows&skip=3")
+    assert [int(form["fields"]["row"]) for form in part.forms if form["action"].endswith("/label")] == [11, 14]
+    assert "2 put off" not in part.text
+    assert "3 put off: back to the first" in part.text
+    for of_the_page in ("<html", "Learn them", "Prove it"):
+        assert of_the_page not in visitor.answer.text
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative", "keys"),
+    [
+        ("spam", "ham", "yn"),
+        ("no", "yes", "ny"),
+        ("yes", "no", "yn"),
+        ("NO", "ok", "ny"),
+        ("a", "Yes", "ny"),
+        ("n1", "n2", "yn"),
+    ],
+)
+def test_keys_are_not_those_of_the_other_label(place: Place, positive: str, negative: str, keys: str) -> None:
+    """Where late payers are looked for, labelled “no”, the key y said “no”."""
+    place.trained("keyed", queue=QUEUE, classes={"positive": positive, "negative": negative})
+    visitor = Visitor(place.client)
+    visitor.open("/ui/models/keyed/label")
+    first = re.findall(r'value="([^"]+)" data-key="([yn])"', visitor.answer.text)[:2]
+    assert first == [(positive, keys[0]), (negative, keys[1])]
+    assert f"<kbd>{keys[0]}</kbd> <bdi>{positive}</bdi>" in visitor.answer.text
+
+
+def test_rows_that_are_long_come_fewer_at_a_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.trained("long", queue=QUEUE)
+    for most, rows in ((1, 1), (30, 2), (10**6, 5)):
+        monkeypatch.setattr(labelling, "MOST_SHOWN", most)
+        page = Visitor(place.client).open("/ui/models/long/label")
+        assert len([form for form in page.forms if form["action"].endswith("/label")]) == rows, most
+
+
+@pytest.fixture
+def statements() -> Iterator[list[str]]:
+    """What is asked of any database meanwhile."""
+    seen: list[str] = []
+
+    def see(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", see)
+    yield seen
+    event.remove(Engine, "before_cursor_execute", see)
+
+
+def test_an_answer_looks_at_no_other_model_and_at_no_list(place: Place, statements: list[str]) -> None:
+    """Its page looked at eight models and all data sets again after each key."""
+    for _ in range(3):
+        place.trained("cheap", queue=QUEUE)
+    page = Visitor(place.client).open("/ui/models/cheap/label")
+    fields = page.form("/label")["fields"]
+    statements.clear()
+    body = {"alias": "cheap", "dataset": fields["dataset"], "numbers": [int(fields["row"])], "labels": ["spam"]}
+    kept = place.client.post(
+        "/feedback", json=body | {"drawn": fields["drawn"]}, headers={"Idempotency-Key": fields["once"]}
+    )
+    assert kept.status_code == 201, kept.text
+    assert len(statements) <= 10
+    read = [each for each in statements if "models.report" in each.partition("FROM")[0]]
+    assert len(read) <= 1  # its columns
+    assert not [each for each in statements if "created_at DESC" in each or "alias_changes" in each]
 
 
 def test_of_several_thresholds_the_page_shows_which_are_proven(place: Place) -> None:
@@ -293,6 +375,54 @@ def test_of_several_thresholds_the_page_shows_which_are_proven(place: Place) -> 
     assert "0.25 120 proven" in page.text
     assert "0.125 200 open" in page.text
     assert "row" in str(page.forms)  # one is asked for at once
+
+
+@pytest.mark.parametrize(
+    ("asked", "measure", "ends"),
+    [
+        ({"kind": "precision", "target": "80"}, "precision", ("lowest", "highest")),
+        ({"kind": "recall", "target": "10"}, "recall", ("highest",)),
+        ({"kind": "false_positive_rate", "lost": "90"}, "false_positive_rate", ("lowest",)),
+    ],
+)
+def test_what_an_audit_has_proven_is_told_with_the_thresholds(
+    place: Place, asked: dict[str, str], measure: str, ends: tuple[str, ...]
+) -> None:
+    alias = f"curve-{measure.replace('_', '-')}"
+    visitor, _, audit = begun(place, alias, **asked)
+    assert place.client.get(f"/models/{alias}/thresholds").json()["proven"] == []
+    assert "Nothing on this curve is proven" in visitor.open(f"/ui/models/{alias}").text
+    strata = [{"called": measure != "false_positive_rate", "rows": 200, "share": 1.0}]
+    drawn(place, audit, 200, strata=strata)
+    label = "ham" if measure == "false_positive_rate" else "spam"
+    answers = {"rows": [*range(1001, 1061)], "labels": [label] * 60}
+    place.client.post(f"/audits/{audit}/labels", json=answers).raise_for_status()
+    found = place.client.get(f"/audits/{audit}").json()
+    assert found["status"] == "proven"
+    (part,) = place.client.get(f"/models/{alias}/thresholds").json()["proven"]
+    threshold = found["pool"]["threshold"]
+    assert part == {
+        **{"measure": measure, "bound": found["verdict"]["bound"], "confidence": 0.9, "audit": audit},
+        **{end: threshold if end in ends else None for end in ("lowest", "highest")},
+    }
+    page = visitor.open(f"/ui/models/{alias}")
+    assert "Proven on this curve By the threshold 0.25" in page.text
+    assert any(link.endswith(audit) for link in page.links)
+
+
+def test_labels_prove_what_a_confidence_was_asked_for(place: Place) -> None:
+    objective = {"kind": "recall", "target": 0.8, "confidence": 0.95}
+    sure = {"level": "proven", "chance": 0.95, "confidence": 0.95, "bounds": {"recall": 0.8}, "sentence": "It holds."}
+    model = place.model(objective=objective, promise=sure)
+    (part,) = place.client.get(f"/models/{model}/thresholds").json()["proven"]
+    assert part == {
+        **{"measure": "recall", "bound": 0.8, "confidence": 0.95, "audit": None},
+        **{"lowest": None, "highest": 0.25},
+    }
+    page = Visitor(place.client).open(f"/ui/models/{model}").text
+    assert "By the threshold 0.25, and by each lower one, at least 80 % is found of what is there" in page
+    likely = place.model(objective=objective, promise=sure | {"level": "likely"})
+    assert place.client.get(f"/models/{likely}/thresholds").json()["proven"] == []
 
 
 def test_an_answer_of_an_audit_is_changed_and_rows_are_put_off(place: Place) -> None:

@@ -19,6 +19,8 @@ from sqlalchemy import text
 
 from service import shown_text
 from service.db.session import Database
+from service.db.tables import DEFAULT_PROJECT
+from service.models.shadows import BETWEEN
 from service.pages import showing, static_files
 
 HOSTILE = "<script>alert(1)</script>"
@@ -65,6 +67,15 @@ def test_what_is_chosen_is_what_is_sent_and_what_curl_would_send(client: httpx.C
         kind = "false_positive_rate" if objective == "lost" else objective
         assert said["objective"] == {"kind": kind, **rest, "abstain": {"precision": 0.975}}
     assert "get no label" in page.text
+    assert re.search(r"spam \d+ rows", page.text)
+    # What a method may be told.
+    query = "target=label&positive=spam&algorithm=svm&param-C=0,5&param-kernel=linear&param-gamma=&param-eggs=1"
+    page = visitor.open(f"/ui/datasets/{dataset['id']}/train?{query}")
+    said = orjson.loads(page.form("/ui/train")["fields"]["request"])
+    assert said["params"] == {"C": 0.5, "kernel": "linear"}
+    page = visitor.open(f"/ui/datasets/{dataset['id']}/train?target=label&positive=spam&algorithm=svm&param-C=x")
+    assert "C must be a number from 1e-06 to 1e+09" in page.text
+    assert 'id="encoder"' not in visitor.answer.text
     # What cannot be is said, and there is no button.
     for wrong in ("objective=recall&recall=950", "objective=recall&recall=x", "objective=recall&alias=No%20Name"):
         page = visitor.open(f"/ui/datasets/{dataset['id']}/train?target=label&positive=spam&{wrong}")
@@ -90,7 +101,8 @@ def test_an_upload_by_form_and_what_is_wrong_with_one(client: httpx.Client) -> N
     wrong = client.post("/ui/datasets", data=sent, files={"file": ("mails.csv", b"a,b\n1,2,3\n")})
     assert wrong.status_code == 422
     assert 'role="alert"' in wrong.text
-    assert client.post("/ui/datasets", data=sent, files={"file": ("what", b"a")}).status_code == 422
+    unknown = client.post("/ui/datasets", data=sent, files={"file": ("what", b"a")})
+    assert (unknown.status_code, 'data-option="format"' in unknown.text) == (422, True)
 
 
 def test_a_file_of_windows_is_uploaded_by_form(client: httpx.Client) -> None:
@@ -132,16 +144,56 @@ def test_the_page_of_a_data_set_says_once_why_a_column_is_left_out(client: httpx
     assert "include" not in page.text
 
 
+def numbers_of_rows(visitor: Visitor) -> list[int]:
+    found = re.findall(r'<th scope="row" class="num"><a href="[^"]+">([\d,]+)</a></th>', visitor.answer.text)
+    return [int(each.replace(",", "")) for each in found]
+
+
+def test_rows_come_alone_for_who_scrolls_and_each_has_a_page(client: httpx.Client) -> None:
+    lines = "".join(f'{i},"{HOSTILE}{"x" * 300 if i == 7 else ""}",ham\n' for i in range(130))
+    dataset = upload(client, f"n,text,label\n{lines}".encode())
+    visitor = Visitor(client)
+    page = visitor.open(f"/ui/datasets/{dataset['id']}?part=rows&from=20")
+    assert numbers_of_rows(visitor) == list(range(20, 120))
+    assert "<html" not in visitor.answer.text
+    assert "<script" not in visitor.answer.text
+    page = visitor.open(page.links[0])
+    assert "Row 20" in page.text
+    assert HOSTILE in page.text
+    assert "<script>alert" not in visitor.answer.text
+    page = visitor.open(f"/ui/datasets/{dataset['id']}/rows/7")
+    assert "x" * 300 in page.text
+    assert {"6", "8"} <= {link.rpartition("/")[2] for link in page.links}
+    for wrong, status in (("130", 422), ("-1", 422), ("x", 422), (str(2**63), 422)):
+        visitor.open(f"/ui/datasets/{dataset['id']}/rows/{wrong}", status)
+    matrix = upload(client, b"1 3:0.5 7:2\n-1 1:1\n" * 10, "a.svm", format="svmlight")
+    assert "2 values that are not 0" in visitor.open(f"/ui/datasets/{matrix['id']}/rows/0").text
+
+
+def test_a_mail_is_shown_as_one_and_loads_nothing(client: httpx.Client) -> None:
+    mail = (
+        "From win@example.net Sat Nov 28 03:30:00 2026\nFrom: win@example.net\nTo: anna@example.org\n"
+        "Subject: <b>Prize</b>\nContent-Type: text/html\n\n"
+        "<p>Claim it</p><img src=https://evil.example/x.png><script>alert(1)</script>\n\n"
+    )
+    dataset = upload(client, mail.encode() * 3, "mails.mbox")
+    visitor = Visitor(client)
+    page = visitor.open(f"/ui/datasets/{dataset['id']}/rows/0")
+    assert "From win@example.net To anna@example.org" in page.text
+    assert "Subject <b>Prize</b>" in page.text
+    assert re.search(r'class="letter">\s*Claim it', visitor.answer.text), visitor.answer.text
+    assert "<img" not in visitor.answer.text
+
+
 def test_rows_go_on_page_by_page(client: httpx.Client) -> None:
     dataset = upload(client)
     visitor = Visitor(client)
     page = visitor.open(f"/ui/datasets/{dataset['id']}")
-    numbers = [int(each) for each in re.findall(r'<th scope="row" class="num">(\d+)</th>', visitor.answer.text)]
-    assert numbers == list(range(25))
+    assert numbers_of_rows(visitor) == list(range(25))
     (after,) = [link for link in page.links if "from=25" in link]
     visitor.open(after.partition("#")[0])
     visitor.open(f"/ui/datasets/{dataset['id']}?from=99999999999")
-    assert ">59</th>" in visitor.answer.text
+    assert numbers_of_rows(visitor) == [59]
     visitor.open(f"/ui/datasets/{dataset['id']}?columns=99999")
     assert visitor.answer.status_code == 200
 
@@ -464,6 +516,60 @@ def test_what_labelling_has_bought_and_what_drifts(place: Place) -> None:
     )
     assert "in job 10 % of the rows" in page.text
     assert visitor.answer.text.count("of the rows of each day") == 2
+
+
+def test_rows_unlike_the_training_want_attention(place: Place) -> None:
+    counted = (
+        "INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, unseen) "
+        "SELECT project_id, id, (now() AT TIME ZONE 'UTC')::date - :back, 0.25, :rows, :outside, 0, '{}' "
+        "FROM models WHERE id = :id"
+    )
+    labelled = report()["rows"] | {"labelled": 400}
+    for alias, rows, outside, back in (
+        ("steady", 1000, 20, 0),
+        ("strange", 1000, 200, 0),
+        ("few", 50, 40, 0),
+        ("long-ago", 1000, 200, 7),
+    ):
+        model = place.trained(alias, rows=labelled)
+        with place.database.transaction() as session:
+            session.execute(text(counted), {"id": model, "rows": rows, "outside": outside, "back": back})
+    page = Visitor(place.client).open("/ui").text
+    assert "Drift strange Of the 1,000 rows of the last 7 days, 20 % were unlike its training." in page
+    for alias in ("steady", "few", "long-ago"):
+        assert f"Drift {alias}" not in page
+
+
+def test_what_a_shadow_would_have_said(place: Place) -> None:
+    place.trained("answers")
+    shadow = place.model()
+    model = place.client.get("/models/answers").json()["id"]
+    place.client.put("/aliases/answers", json={"model": model, "shadow": shadow}).raise_for_status()
+    visitor = Visitor(place.client)
+    assert "Both have decided on no row yet." in visitor.open("/ui/models/answers").text
+    counted = (
+        "INSERT INTO shadow_statistics (project_id, alias, model_id, shadow_id, pairs, dropped, failed) VALUES "
+        "(:project, 'answers', :model, :shadow, CAST(:pairs AS jsonb), 3, 0)"
+    )
+    pairs = orjson.dumps({f"ham{BETWEEN}ham": 90, f"ham{BETWEEN}spam": 10}).decode()
+    with place.database.transaction() as session:
+        told = {"project": DEFAULT_PROJECT, "model": model, "shadow": shadow, "pairs": pairs}
+        session.execute(text(counted), told)
+    page = visitor.open("/ui/models/answers")
+    assert "it would have called 10 otherwise (10 %). 3 rows it did not look at" in page.text.replace("( 10", "(10")
+    assert "ham spam 10" in page.text
+    assert any(link.endswith(shadow) for link in page.links)
+
+
+def test_unlabelled_rows_have_their_scores_in_the_picture(place: Place) -> None:
+    told = {"rows": 500, "measured": 400, "positive": 100, "share": 0.25, "labelled_share": 0.5}
+    visitor = Visitor(place.client)
+    visitor.open(f"/ui/models/{place.model(unlabelled=told)}")  # of a report of an older version
+    assert "unlabelled rows are spread" not in visitor.answer.text
+    scores = {"least": -1.0, "greatest": 1.0, "counts": [0, 400, 0, 0]}
+    page = visitor.open(f"/ui/models/{place.model(unlabelled=told | {'scores': scores})}")
+    assert "the dashed outline: how 400 unlabelled rows are spread" in page.text
+    assert visitor.answer.text.count('class="line guide" d="M') == 1
 
 
 def test_costs_of_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: Path) -> None:

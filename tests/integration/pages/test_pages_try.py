@@ -11,6 +11,7 @@ import pytest
 from api_support import HAM, SPAM, text_model, tiny_model, upload
 from pages_support import Place, Visitor
 
+from service.datasets import repository
 from solver.band import Band
 from solver.evaluation import Sigmoid
 from solver.features import MatrixData, MatrixFeatures
@@ -189,3 +190,29 @@ def test_only_data_sets_that_fit_are_offered(place: Place) -> None:
     assert place.client.get("/datasets", params={"fits": "nobodys"}).status_code == 422
     fitting = place.client.get("/datasets", params={"fits": place.model(matrix_model())}).json()["items"]
     assert [each["id"] for each in fitting] == [matrix]
+
+
+def test_older_data_sets_are_offered_where_the_newest_do_not_fit(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page said that no data set has the columns, where it had looked at the newest ones only."""
+    alias = "older"
+    place.trained(alias)
+    upload(place.client, b"length,label\n1,ham\n2,spam\n", "newer.csv")
+    monkeypatch.setattr(repository, "MOST_LOOKED_AT", 1)
+    visitor = Visitor(place.client)
+    for page in ("try", "label"):
+        shown = visitor.open(f"/ui/models/{alias}/{page}")
+        # that of the training is offered however old it is
+        assert f'value="{place.dataset}"' in visitor.answer.text
+        older = next(link for link in shown.links if "older=" in link)
+        visitor.open(older)
+        assert "No data set here has" not in visitor.answer.text
+    model = place.model()  # of a training whose data set is gone
+    shown = visitor.open(f"/ui/models/{model}/try")
+    assert "None of the newest data sets here has the columns that this model needs." in shown.text
+    for _ in range(50):
+        links = [link for link in shown.links if "older=" in link]
+        if place.dataset in visitor.answer.text:
+            break
+        shown = visitor.open(links[0])
+    assert f'value="{place.dataset}"' in visitor.answer.text
+    visitor.open(f"/ui/models/{model}/try?older=nonsense", 422)

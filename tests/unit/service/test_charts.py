@@ -57,3 +57,10 @@ def test_a_cost_is_said_as_a_number() -> None:
     cost = Estimate(2.5, 2.0, 5.0)
     assert "2.5, between 2 and 5" in charts.interval(cost, most=5.0, as_share=False)
     assert "50 %, between 10 % and 60 %" in charts.interval(Estimate(0.5, 0.1, 0.6))
+
+
+def test_scores_of_others_are_a_line_over_the_bars() -> None:
+    without = charts.scores([1, 2], [2, 1], 0.5)
+    assert "guide" not in without
+    drawn = charts.scores([1, 2], [2, 1], 0.5, others=[(0.25, 0.0), (0.5, 1.0), (1.0, 0.5)])
+    assert '<path class="line guide" d="M160.0 90V8.0H320.0V49.0H640.0V90"/>' in drawn

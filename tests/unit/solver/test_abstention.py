@@ -164,6 +164,10 @@ def test_a_training_promises_both_labels_and_the_threshold_is_that_of_the_object
     assert report.unlabelled is not None
     assert report.unlabelled.undecided == said[200:].count(None) > 0
     assert report.unlabelled.positive == said[200:].count("spam")
+    spread = report.unlabelled.scores
+    assert spread is not None
+    assert sum(spread.counts) == report.unlabelled.measured
+    assert spread.least < report.threshold < spread.greatest
     # of the model that the test rows measured
     assert report.test_abstain is not None
     assert report.test_abstain.rows == report.rows.test
