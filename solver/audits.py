@@ -18,7 +18,7 @@ the sum over all is negative, that mean is at most minus what was drawn before; 
 bets. Divided by the probabilities, rows of a part that is drawn seldom weigh much, and one such row that is a failure
 undoes many others. So every part is drawn from often enough, and the draws that are left go where they tell most; from
 each value that is subtracted which is expected of its part, and what that adds on average is known
-(`solver.audit_allocation`).
+(`solver.audit_allocation`). Where they go changes with what is left of the parts, in phases, and never with an answer.
 
 Several thresholds are tried in an order that is fixed before anybody looks: each is proved at the whole confidence, and
 none behind one that is not. The first that does not hold is proved with a probability of at most 1 - confidence, and
@@ -34,13 +34,21 @@ Krishen, "Optimally weighted, fixed sequence and gatekeeper multiple testing pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import groupby
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from solver.audit_allocation import Outcomes, WeightedBet, allocate
+from solver.audit_allocation import (
+    BelievedBet,
+    Outcomes,
+    WeightedBet,
+    believed_bets,
+    doubts,
+    pulled,
+    shares_of_draws,
+    unbelieving_bets,
+)
 from solver.choices import FALSE_POSITIVE_KINDS
 from solver.evaluation.betting import BETS_ON_FEW, BETS_ON_MANY, Bets, log_capital
 from solver.typing import BoolArray, FloatArray, IndexArray
@@ -48,13 +56,25 @@ from solver.typing import BoolArray, FloatArray, IndexArray
 AuditedMeasure = Literal["precision", "recall", "false_positive_rate", "cost"]
 Standing = Literal["proven", "refuted", "open"]
 
-# parts of one side: the 1/512 nearest to the threshold, the next as many, twice as many, and so on
-_PARTS: Final = 10
+# parts of one side: the one nearest to the threshold is the smallest, and each holds with those before it this many
+# times the rows that those before it hold
+_PARTS: Final = 20
+_GROWTH: Final = 1 / 0.7
+# rows that are drawn until their shares follow what is left: at least, and relative to those that were
+_PHASE: Final = (16, 0.05)
+# what all draws together are to tell, in nats: that is what a proof at 0.95 takes, and a little for bets that fail
+_NATS: Final = 3.15
+# a share of draws is kept with so many digits
+_DIGITS: Final = 7
+# a bet that the model believes in risks no more than leaves this part of the worst that a draw can be
+_MARGIN: Final = 0.02
 # how exactly a bound is found, relative to it; it is rounded to the safe side
 _EXACTNESS: Final = 1e-4
 # for all but precision, of audits that were drawn before `solver.audit_allocation` was there
 BETS_ON_WEIGHTED: Final = Bets((0.03, 0.1, 0.3, 0.7), (0.15, 0.6, 0.2, 0.05))
 NOT_ANSWERED: Final = -1
+# what a draw brings at least on average if the statement is false, in units of the worst
+_SMALLEST: Final = 1e-12
 # as many rows called positive as by the model's threshold, times these, where thresholds are looked for
 _PARTS_CALLED: Final = (0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
 # of a higher recall, hits would tell next to nothing, and so few would be drawn that nobody could estimate it
@@ -129,7 +149,21 @@ class Stratum:
     """By how many of the thresholds, from the lowest on, they are called positive: 0 or 1 where there is one."""
     rows: int
     share: float
-    """Of the draws, as long as each stratum has rows left; otherwise relative to the others that have."""
+    """Of the draws of the first phase, as long as each stratum has rows left; otherwise relative to the others that
+    have."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Draws that go to the strata with the same shares."""
+
+    start: int
+    """Number of the first one."""
+    shares: tuple[float, ...]
+    """Of the strata; those in which no row is left have none."""
+
+
+Bet = WeightedBet | BelievedBet
 
 
 @dataclass(frozen=True)
@@ -141,15 +175,22 @@ class Draws:
     """Of each draw."""
     row: IndexArray
     """Of each draw, as a place in the pool."""
-    bets: tuple[tuple[WeightedBet, ...], ...] = ()
+    bets: tuple[tuple[Bet, ...], ...] = ()
     """Of each threshold, from the lowest on. None: those that were made before they were written down."""
+    phases: tuple[Phase, ...] = ()
+    """None: all draws go by the shares of the strata."""
 
     def plan(self) -> dict[str, Any]:
-        """Return strata and bets, JSON-ready."""
+        """Return strata, phases and bets, JSON-ready."""
         return {
             "strata": [asdict(stratum) for stratum in self.strata],
             "bets": [[asdict(bet) for bet in bets] for bets in self.bets],
+            "phases": [asdict(phase) for phase in self.phases],
         }
+
+    def all_phases(self) -> tuple[Phase, ...]:
+        """Return the phases, or the only one."""
+        return self.phases or (Phase(0, tuple(each.share for each in self.strata)),)
 
     @classmethod
     def of_plan(cls, plan: Mapping[str, Any], stratum: Sequence[int], row: Sequence[int]) -> Draws:
@@ -158,11 +199,15 @@ class Draws:
             strata=tuple(Stratum(int(each["called"]), each["rows"], each["share"]) for each in plan["strata"]),
             stratum=np.array(stratum, dtype=np.int64),
             row=np.array(row, dtype=np.int64),
-            bets=tuple(
-                tuple(WeightedBet(bet["weight"], bet["kept"], tuple(bet["expected"])) for bet in bets)
-                for bets in plan.get("bets", [])
-            ),
+            bets=tuple(tuple(_bet_of(bet) for bet in bets) for bets in plan.get("bets", [])),
+            phases=tuple(Phase(each["start"], tuple(each["shares"])) for each in plan.get("phases", [])),
         )
+
+
+def _bet_of(kept: Mapping[str, Any]) -> Bet:
+    if "failing" in kept:
+        return BelievedBet(kept["weight"], tuple(kept["failing"]), tuple(kept["multipliers"]))
+    return WeightedBet(kept["weight"], kept["kept"], tuple(kept["expected"]))
 
 
 @dataclass(frozen=True)
@@ -213,17 +258,86 @@ def draw_rows(
         raise ValueError("no row is called positive")
     sizes = np.array([len(part) for part in members])
     of_part = np.array([levels[part[0]] for part in members])
-    shares, bets = _plan(sizes, np.array([probabilities[part].mean() for part in members]), of_part, target, thresholds)
+    most = min(most, int(sizes.sum()))
+    orders = [rng.permutation(part)[::-1] for part in members]
+    phases: tuple[Phase, ...] = ()
+    bets: tuple[tuple[Bet, ...], ...]
+    if target.kind == "precision":
+        shares = _shares_of_called(sizes, of_part, thresholds)
+        stratum = _strata_drawn(rng.random(most), sizes, shares)
+        bets = tuple(_without_expectations(BETS_ON_MANY, len(sizes)) for _ in range(thresholds))
+    else:
+        positive = np.array([probabilities[part].mean() for part in members])
+        outcomes = [_outcomes(sizes, positive, of_part > place, target) for place in range(thresholds)]
+        stratum, phases, bets = _draws_in_phases(rng.random(most), sizes, outcomes)
+        shares = np.array(phases[0].shares)
     strata = tuple(
         Stratum(int(level), int(size), float(share)) for level, size, share in zip(of_part, sizes, shares, strict=True)
     )
-    orders = [rng.permutation(part)[::-1] for part in members]
-    stratum = _strata_drawn(rng.random(min(most, int(sizes.sum()))), sizes, shares)
     row = np.empty(len(stratum), dtype=np.int64)
     for which, order in enumerate(orders):
         mine = stratum == which
         row[mine] = order[: np.count_nonzero(mine)]
-    return Draws(strata, stratum, row, bets)
+    return Draws(strata, stratum, row, bets, phases)
+
+
+def _shares_of_called(sizes: IndexArray, levels: IndexArray, thresholds: int) -> FloatArray:
+    """Return how the draws of a precision are shared: each row that a threshold calls positive tells as much of it."""
+    within = [np.where(levels > place, sizes.astype(np.float64), 0.0) for place in range(thresholds)]
+    shares: FloatArray = np.mean([each / each.sum() for each in within if each.any()], axis=0)
+    return shares
+
+
+def _outcomes(sizes: IndexArray, positive: FloatArray, called: BoolArray, target: AuditTarget) -> Outcomes | None:
+    """Return what the model thinks of the strata; None where the statement cannot fail, as nothing does harm."""
+    best, loss, lower_if_positive = _values_of_strata(called, target)
+    failing = np.where(lower_if_positive, positive, 1 - positive)
+    harmful = target.losses(called) > 0
+    found = Outcomes(sizes.astype(np.float64), failing, best, loss, harmful)
+    return found.hoped() if (harmful & (loss > 0)).any() else None
+
+
+def _values_of_strata(called: BoolArray, target: AuditTarget) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return the higher value of a row of each stratum, what the lower one lacks, and whether positive rows have it."""
+    # of a higher recall, hits would tell next to nothing
+    aim = min(target.target, _NEARLY_ALL) if target.kind == "recall" else target.target
+    yes, no = (target.values(np.full(len(called), answer), called, aim) for answer in (True, False))
+    return np.maximum(yes, no), np.abs(yes - no), yes < no
+
+
+def _draws_in_phases(
+    numbers: FloatArray, sizes: IndexArray, outcomes: Sequence[Outcomes | None]
+) -> tuple[IndexArray, tuple[Phase, ...], tuple[tuple[Bet, ...], ...]]:
+    """Return the stratum of each draw, by which shares it was drawn, and what is bet, one list a threshold."""
+    doubted = [(each, doubts(each, _NATS)) for each in outcomes if each is not None and each.room() > 0]
+    left, phases, stratum = sizes.copy(), [], np.empty(len(numbers), dtype=np.int64)
+    lefts, start = [], 0
+    while start < len(numbers):
+        shares = _rounded(_shares_together(doubted, left.astype(np.float64)))
+        phases.append(Phase(start, tuple(shares.tolist())))
+        lefts.append(left.astype(np.float64))
+        end = min(start + max(_PHASE[0], int(_PHASE[1] * start)), len(numbers))
+        stratum[start:end] = _strata_drawn(numbers[start:end], left, shares)
+        left = left - np.bincount(stratum[start:end], minlength=len(left))
+        start = end
+    by_phase, shares_by_phase = np.array(lefts), np.array([phase.shares for phase in phases])
+    bets: list[tuple[Bet, ...]] = []
+    for each in outcomes:
+        believed = () if each is None else believed_bets(each, by_phase, shares_by_phase)
+        bets.append((*believed, *unbelieving_bets(len(sizes), believed)))
+    return stratum, tuple(phases), tuple(bets)
+
+
+def _shares_together(doubted: Sequence[tuple[Outcomes, FloatArray]], left: FloatArray) -> FloatArray:
+    """Return the shares of draws that serve all thresholds alike."""
+    wanted = [shares_of_draws(each, hidden, left) for each, hidden in doubted] or [left / left.sum()]
+    shares: FloatArray = np.mean(wanted, axis=0)
+    return shares
+
+
+def _rounded(shares: FloatArray) -> FloatArray:
+    """Return the shares as they are kept: the draws go by these, so nothing is lost."""
+    return np.array([float(f"{share:.{_DIGITS}g}") for share in shares.tolist()])
 
 
 def _strata_drawn(numbers: FloatArray, sizes: IndexArray, shares: FloatArray) -> IndexArray:
@@ -257,30 +371,10 @@ def _parts(probabilities: FloatArray, levels: IndexArray, target: AuditTarget, t
             order, ends = rows, np.array([len(rows)])
         else:
             order = rows[np.argsort(probabilities[rows] if level else -probabilities[rows], kind="stable")]
-            ends = np.unique(np.ceil(len(rows) * 0.5 ** np.arange(_PARTS - 1, -1, -1)).astype(np.int64))
+            ends = np.unique(np.ceil(len(rows) / _GROWTH ** np.arange(_PARTS - 1, -1, -1)).astype(np.int64))
         starts = np.concatenate([[0], ends[:-1]])
         parts += [order[start:end] for start, end in zip(starts, ends, strict=True) if end > start]
     return parts
-
-
-def _plan(
-    sizes: IndexArray, positive: FloatArray, levels: IndexArray, target: AuditTarget, thresholds: int
-) -> tuple[FloatArray, tuple[tuple[WeightedBet, ...], ...]]:
-    """Return how the draws are shared among strata, and what is bet, if the model thinks that so many are positive."""
-    rows = sizes.astype(np.float64)
-    if target.kind == "precision":
-        # each row that a threshold calls positive tells as much of it
-        within = [np.where(levels > place, rows, 0.0) for place in range(thresholds)]
-        shares = np.mean([each / each.sum() for each in within if each.any()], axis=0)
-        return shares, tuple(_without_expectations(BETS_ON_MANY, len(rows)) for _ in range(thresholds))
-    # of a higher recall, hits would tell next to nothing
-    aim = min(target.target, _NEARLY_ALL) if target.kind == "recall" else target.target
-    outcomes = []
-    for place in range(thresholds):
-        called = levels > place
-        yes, no = (target.values(np.full(len(rows), answer), called, aim) for answer in (True, False))
-        outcomes.append(Outcomes(rows, positive, yes, no, target.losses(called)))
-    return allocate(outcomes)
 
 
 def _without_expectations(bets: Bets, strata: int) -> tuple[WeightedBet, ...]:
@@ -362,22 +456,35 @@ def alike_drawn(draws: Draws, answers: Sequence[int] | IndexArray, pool: int) ->
     sizes = np.array([each.rows for each in draws.strata], dtype=np.float64)
     if n == 0 or sizes.sum() < pool:
         return kept
-    rates = _rates(sizes, np.array([each.share for each in draws.strata]), n)
+    rates = _rates(sizes, draws.all_phases(), n)
     numbers = np.random.default_rng(draws.row[:8].tolist()).random(n)
     kept[:n] = numbers < (rates.min() / rates)[draws.stratum[:n]]
     return kept
 
 
-def _rates(sizes: FloatArray, shares: FloatArray, draws: int) -> FloatArray:
+def _rates(sizes: FloatArray, phases: Sequence[Phase], draws: int) -> FloatArray:
     """Return the probability of a row of each stratum to be among so many draws; of none is it more than 1."""
+    left = sizes.copy()
+    ends = [phase.start for phase in phases[1:]]
+    for phase, end in zip(phases, [*ends, draws], strict=True):
+        wanted = min(end, draws) - phase.start
+        if wanted > 0:
+            left -= _taken(left, np.array(phase.shares), wanted)
+    rates: FloatArray = 1 - left / sizes
+    return rates
+
+
+def _taken(left: FloatArray, shares: FloatArray, draws: int) -> FloatArray:
+    """Return how many rows so many draws take of each stratum on average, and of none more than are left."""
     low, high = 0.0, 1.0
-    while np.minimum(high * shares, sizes).sum() < draws:
+    draws = min(draws, left[shares > 0].sum())
+    while np.minimum(high * shares, left).sum() < draws * (1 - 1e-9):
         high *= 2
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if np.minimum(middle * shares, sizes).sum() < draws else (low, middle)
-    rates: FloatArray = np.minimum(high * shares / sizes, 1.0)
-    return rates
+        low, high = (middle, high) if np.minimum(middle * shares, left).sum() < draws else (low, middle)
+    taken: FloatArray = np.minimum(high * shares, left)
+    return taken
 
 
 def thresholds_around(scores: FloatArray, threshold: float, kind: AuditedMeasure, known: FloatArray) -> list[float]:
@@ -482,6 +589,21 @@ def _bound(path: _Path, safe: float, best: float, needed: float) -> float:
 
 
 @dataclass(frozen=True)
+class _Stake:
+    """What one bet puts on each draw."""
+
+    weight: float
+    """Of the capital."""
+    offsets: FloatArray
+    """What is added to the value of a draw: what its stratum is expected to lack to the mean."""
+    worst: FloatArray
+    """How far below zero a draw can be at most."""
+    unit: FloatArray
+    margin: FloatArray
+    """What is kept besides: the more, the less is bet."""
+
+
+@dataclass(frozen=True)
 class _Path:
     """Draws up to the last answer, with what each would have weighed."""
 
@@ -502,7 +624,10 @@ class _Path:
     """Rows of each stratum, before any draw."""
     open_shares: FloatArray
     """Of each draw, per stratum, its probability."""
-    bets: tuple[WeightedBet, ...]
+    phase: IndexArray
+    """Of each draw."""
+    stakes: tuple[_Stake, ...]
+    """Of the bets on the statement."""
 
     @classmethod
     def of(cls, draws: Draws, answers: IndexArray, target: AuditTarget, threshold: int = 0) -> _Path:
@@ -510,16 +635,18 @@ class _Path:
         n = int(answered[-1]) + 1 if len(answered) else 0
         stratum = draws.stratum[:n]
         sizes = np.array([each.rows for each in draws.strata], dtype=np.float64)
-        shares = np.array([each.share for each in draws.strata])
         strata_called = np.array([each.called > threshold for each in draws.strata])
         drawn = np.zeros((n + 1, len(sizes)))
         np.cumsum(stratum[:, None] == np.arange(len(sizes)), axis=0, out=drawn[1:])
         left = sizes - drawn
+        phases = draws.all_phases()
+        phase = np.searchsorted([each.start for each in phases], np.arange(n), side="right") - 1
+        shares = np.array([each.shares for each in phases])[phase]
         open_shares = np.where(left[:-1] > 0, shares, 0.0)
         open_shares /= np.maximum(open_shares.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         with np.errstate(divide="ignore", invalid="ignore"):
             weights = np.where(left[:-1] > 0, left[:-1] / open_shares, 0.0)
-        return cls(
+        path = cls(
             target=target,
             called=strata_called[stratum],
             weights=weights[np.arange(n), stratum],
@@ -530,8 +657,12 @@ class _Path:
             stratum=stratum,
             sizes=sizes,
             open_shares=open_shares,
-            bets=draws.bets[threshold] if draws.bets else _bets_of_before(target, len(sizes)),
+            phase=phase,
+            stakes=(),
         )
+        bets = draws.bets[threshold] if draws.bets else _bets_of_before(target, len(sizes))
+        losses = target.losses(strata_called)
+        return replace(path, stakes=tuple(path._stake(bet, losses) for bet in bets))
 
     @property
     def draws(self) -> int:
@@ -552,8 +683,7 @@ class _Path:
         values = self._values(aim, against=True)
         floor = self._lowest(aim)
         sums = np.cumsum(values)
-        losses = self.target.losses(self.strata_called)
-        evidence = self._evidence(values, sums, losses, self.bets)
+        evidence = self._evidence(values, sums, self.stakes)
         certain = sums + self.left @ floor >= -_tolerance(sums)
         return np.where(certain, np.inf, evidence)
 
@@ -561,30 +691,55 @@ class _Path:
         values = -self._values(aim, against=False)
         gains = self.target.gains(self.strata_called, aim)
         sums = np.cumsum(values)
-        evidence = self._evidence(values, sums, gains, _without_expectations(BETS_ON_FEW, len(self.sizes)))
+        bets = _without_expectations(BETS_ON_FEW, len(self.sizes))
+        evidence = self._evidence(values, sums, [self._stake(bet, gains) for bet in bets])
         certain = sums - self.left @ gains > _tolerance(sums)
         return np.where(certain, np.inf, evidence)
 
-    def _evidence(
-        self, values: FloatArray, sums: FloatArray, losses: FloatArray, bets: Sequence[WeightedBet]
-    ) -> FloatArray:
-        """Bet against the sum over all being negative, where a row takes at most `losses` from it."""
+    def _evidence(self, values: FloatArray, sums: FloatArray, stakes: Sequence[_Stake]) -> FloatArray:
+        """Bet against the sum over all being negative."""
         before: FloatArray = np.concatenate([[0.0], sums[:-1]])
+        drawn = values * self.weights
         capitals = []
-        for expected, same in groupby(sorted(bets, key=lambda bet: bet.expected), key=lambda bet: bet.expected):
-            of_strata = self.worst_weights * np.array(expected)
-            mean = (self.open_shares * of_strata).sum(axis=1)
-            offsets = mean - of_strata[np.arange(self.draws), self.stratum]
-            lost = np.where(self.worst_weights > 0, self.worst_weights * losses + of_strata, -np.inf)
-            worst = lost.max(axis=1) - mean
-            unit = np.where(worst > 0, worst, 1.0)
-            payoffs = np.maximum((worst + values * self.weights + offsets) / unit, 0.0)
-            group = list(same)
-            whole = sum(bet.weight for bet in group)
-            shared = Bets(tuple(bet.kept for bet in group), tuple(bet.weight / whole for bet in group))
-            capitals.append(np.log(whole) + log_capital(payoffs, (worst - before) / unit, shared))
+        for stake in stakes:
+            won = stake.margin + np.maximum(stake.worst + drawn + stake.offsets, 0.0)
+            fair = stake.margin + np.maximum(stake.worst - before, _SMALLEST * stake.unit)
+            with np.errstate(divide="ignore"):
+                capitals.append(np.log(stake.weight) + np.cumsum(np.log(won) - np.log(fair)))
         together: FloatArray = np.logaddexp.reduce(capitals, axis=0)
         return together
+
+    def _stake(self, bet: Bet, losses: FloatArray) -> _Stake:
+        """Return what is put on each draw, where a row takes at most `losses` from the sum.
+
+        A draw is worth its value beside the one expected of its stratum. The mean of that is the sum over the rows that
+        are left, and so, if the statement is false, at most minus the sum of those before.
+        """
+        expected = self._expected(bet)
+        of_strata = self.worst_weights * expected
+        mean = (self.open_shares * of_strata).sum(axis=1)
+        offsets = mean - of_strata[np.arange(self.draws), self.stratum]
+        lost = np.where(self.worst_weights > 0, self.worst_weights * losses + of_strata, -np.inf)
+        worst = np.maximum(lost.max(axis=1, initial=-np.inf) - mean, 0.0)
+        unit = np.where(worst > 0, worst, 1.0)
+        if isinstance(bet, WeightedBet):
+            margin = unit * bet.kept / (1 - bet.kept)
+        else:
+            multipliers = np.array(bet.multipliers)[self.phase]
+            margin = np.maximum(1 / multipliers - mean - worst, _MARGIN * unit)
+        return _Stake(bet.weight, offsets, worst, unit, margin)
+
+    def _expected(self, bet: Bet) -> FloatArray:
+        """Return the mean value of the rows of each stratum that the bet reckons with, of each draw or of all."""
+        if isinstance(bet, WeightedBet):
+            return np.array(bet.expected)
+        best, loss, _ = _values_of_strata(self.strata_called, self.target)
+        starts = np.flatnonzero(np.diff(self.phase, prepend=-1))
+        weights = self.worst_weights[starts] * loss
+        multipliers = np.array(bet.multipliers)[self.phase[starts]]
+        failing = pulled(np.array(bet.failing), weights * multipliers[:, None])
+        by_phase: FloatArray = best - loss * failing
+        return by_phase[self.phase]
 
     def _values(self, aim: float, *, against: bool) -> FloatArray:
         """Return the value of each draw; where nobody has answered, the one that speaks against (or for) it."""

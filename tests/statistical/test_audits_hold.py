@@ -70,4 +70,5 @@ def test_labels_that_a_precision_takes():
 def test_a_recall_takes_a_third_of_the_labels_of_a_random_sample(rows, recall):
     found = recall_labels(Model(rows, 0.05, 4.0, recall), audits=25)
     assert found.audit <= found.random / 3, found
+    assert found.audit <= 1.25 * found.least_by_strata, found
     assert found.proven >= 0.9  # the contrary is proved of what is so in one of twenty, at most

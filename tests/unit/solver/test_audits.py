@@ -5,15 +5,26 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from solver.audit_allocation import Outcomes, allocate, best_shares, information, least_favourable
+from solver.audit_allocation import (
+    BelievedBet,
+    Outcomes,
+    believed_bets,
+    hidden_failures,
+    information,
+    least_favourable,
+    shares_of_draws,
+    unbelieving_bets,
+)
 from solver.audits import (
     AuditTarget,
     Draws,
+    Phase,
     Stratum,
     _Path,
     alike_drawn,
@@ -140,12 +151,13 @@ def test_leaving_rows_out_wins_nothing(target: AuditTarget):
 
 def orders(draws: Draws, members: list[list[int]], length: int):
     """Yield every order of rows that could be drawn, as strata and rows, with its probability."""
-    shares = [stratum.share for stratum in draws.strata]
+    phases = draws.all_phases()
 
     def go(left, strata, rows, chance):
         if len(rows) == length:
             yield strata, rows, chance
             return
+        shares = [phase for phase in phases if phase.start <= len(rows)][-1].shares
         open_ = sum(share for share, some in zip(shares, left, strict=True) if some)
         for number, some in enumerate(left):
             for row in some:
@@ -155,12 +167,20 @@ def orders(draws: Draws, members: list[list[int]], length: int):
     yield from go(members, [], [], 1.0)
 
 
-def bets_of(strata: tuple[Stratum, ...], positive: list[float], target: AuditTarget):
-    """What is bet by who believes these shares of positive rows, one list a threshold."""
+def outcomes_of(strata: tuple[Stratum, ...], positive: list[float], target: AuditTarget) -> Outcomes:
     called = np.array([stratum.called > 0 for stratum in strata])
     yes, no = (target.values(np.full(len(strata), answer), called, target.target) for answer in (True, False))
-    rows = np.array([stratum.rows for stratum in strata], dtype=float)
-    return allocate([Outcomes(rows, np.array(positive), yes, no, target.losses(called))])[1]
+    rows, thought = np.array([stratum.rows for stratum in strata], dtype=float), np.array(positive)
+    failing = np.where(yes < no, thought, 1 - thought)
+    return Outcomes(rows, failing, np.maximum(yes, no), np.abs(yes - no), target.losses(called) > 0)
+
+
+def bets_of(strata: tuple[Stratum, ...], positive: list[float], target: AuditTarget, phases: tuple[Phase, ...]):
+    """What is bet by who believes these shares of positive rows, one list a threshold."""
+    given = outcomes_of(strata, positive, target).hoped()
+    shares = np.array([phase.shares for phase in phases])
+    believed = believed_bets(given, np.tile(given.rows, (len(phases), 1)), shares)
+    return ((*believed, *unbelieving_bets(len(strata), believed)),)
 
 
 CALLED = np.array([True, True, True, True, False, False, False])
@@ -195,7 +215,10 @@ def test_no_proof_of_what_is_not_so_is_worth_its_price(kind: str, bets: str):
     if kind != "precision":
         strata = (Stratum(True, 1, 0.2), Stratum(True, 3, 0.3), Stratum(False, 2, 0.4), Stratum(False, 1, 0.1))
         members = [[0], [1, 2, 3], [4, 5], [6]]
-    plan = Draws(strata, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    of_strata = np.array([stratum.share for stratum in strata])
+    # the draws go elsewhere in each phase
+    phases = tuple(Phase(start, tuple((of_strata**power).tolist())) for start, power in ((0, 1.0), (1, 0.3), (2, 2.0)))
+    plan = Draws(strata, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), (), phases)
     # as if the model thought so: it need not be right
     thought = {4: [0.9], 7: [0.6, 0.9, 0.3, 0.1]}[sum(stratum.rows for stratum in strata)]
     every = list(orders(plan, members, 3))
@@ -207,13 +230,14 @@ def test_no_proof_of_what_is_not_so_is_worth_its_price(kind: str, bets: str):
         if targets is None:
             continue
         looked_at += 1
-        believed = {target: bets_of(strata, thought, target) for target in targets if target.target <= 1}
+        believed = {target: bets_of(strata, thought, target, phases) for target in targets if target.target <= 1}
         for target, side in zip(targets, ("_for_it", "_against_it"), strict=True):
             if target.target > 1:
                 continue
             expected = np.zeros(3)
             for stratum, rows, chance in every:
-                made = Draws(strata, np.array(stratum), np.array(rows), believed[target] if bets == "believed" else ())
+                of_bets = believed[target] if bets == "believed" else ()
+                made = Draws(strata, np.array(stratum), np.array(rows), of_bets, phases)
                 path = _Path.of(made, truth[rows].astype(int), target)
                 expected += chance * np.exp(getattr(path, side)(target.target))
             assert (expected <= 1 + 1e-9).all(), (truth, target, side)
@@ -282,40 +306,60 @@ def test_where_all_is_called_positive_recall_is_certain():
 
 
 def outcomes(target: AuditTarget = RECALL) -> Outcomes:
-    rows, positive = np.array([500.0, 500.0, 2000.0, 7000.0]), np.array([0.9, 0.02, 0.001, 0.0002])
-    called = np.array([True, False, False, False])
-    yes, no = (target.values(np.full(4, answer), called, target.target) for answer in (True, False))
-    return Outcomes(rows, positive, yes, no, target.losses(called))
+    strata = tuple(Stratum(called, rows, 0.25) for called, rows in ((1, 500), (0, 500), (0, 2000), (0, 7000)))
+    return outcomes_of(strata, [0.9, 0.02, 0.001, 0.0002], target)
 
 
 def test_least_favourable_shares_just_fail_and_tell_least():
     """No other shares by which the statement fails are harder to tell from the model's."""
     given = outcomes()
     shares = np.array([0.1, 0.3, 0.2, 0.4])
-    found, multiplier = least_favourable(given, shares)
-    assert given.total(given.positive) > 0
-    assert given.total(found) == pytest.approx(0, abs=1e-6)
-    assert multiplier > 0
-    told = float((shares * information(given.positive, found)).sum())
+    found, multipliers = least_favourable(given, given.rows[None], shares[None], given.room())
+    assert given.room() > 0
+    assert replace(given, failing=found[0]).room() == pytest.approx(0, abs=1e-6)
+    assert multipliers[0] > 0
+    told = float((shares * information(given.failing, found[0])).sum())
     rng = np.random.default_rng(0)
     tried = 0
     while tried < 200:
-        other = np.clip(found * np.exp(rng.normal(0, 0.3, 4)), 1e-9, 0.999)
-        if given.total(other) <= 0:
+        other = np.clip(found[0] * np.exp(rng.normal(0, 0.3, 4)), 1e-9, 0.999)
+        if replace(given, failing=other).room() <= 0:
             tried += 1
-            assert (shares * information(given.positive, other)).sum() >= told - 1e-12
+            assert (shares * information(given.failing, other)).sum() >= told - 1e-12
 
 
-def test_the_best_shares_tell_more_than_others():
-    given = outcomes()
+def told_by(given: Outcomes, nats: float, share_of) -> float:
+    """What draws tell of the doubter's best, whoever hides as much in each stratum from first to last; of how many."""
+    left, told, draws = given.rows.copy(), 0.0, 0
+    while told < nats:
+        shares = share_of(left)
+        found, _ = least_favourable(given, left[None], shares[None], given.room())
+        told += 10 * float((shares * information(given.failing, found[0])).sum())
+        left = np.maximum(left - 10 * shares, 0.0)
+        draws += 10
+    return draws
 
-    def told(shares: np.ndarray) -> float:
-        return float((shares * information(given.positive, least_favourable(given, shares)[0])).sum())
 
-    best = best_shares(given)
-    rng = np.random.default_rng(1)
-    assert all(told(rng.dirichlet(np.ones(4))) <= told(best) for _ in range(200))
-    assert told(given.rows / given.rows.sum()) < 0.8 * told(best)
+def test_draws_go_where_they_tell_most_until_the_end():
+    """With fewer draws than any others they tell what they are to tell, and as they were planned."""
+    given = outcomes().hoped()
+    hidden, left = hidden_failures(given, 3.0)
+    assert (hidden * given.loss).sum() == pytest.approx(given.room(), rel=1e-3)
+    planned = float((given.rows - left).sum())
+    taken = told_by(given, 3.0, lambda rows: shares_of_draws(given, hidden, rows))
+    assert planned <= taken <= 1.06 * planned
+    for others in (given.rows, np.sqrt(given.rows), given.rows * np.sqrt(given.failing)):
+        assert told_by(given, 3.0, lambda rows, others=others: np.where(rows > 0, others, 0) / others.sum()) > taken
+
+
+def test_a_stratum_that_pays_to_be_seen_whole_is_drawn_from_first():
+    strata = tuple(Stratum(called, rows, 0.25) for called, rows in ((1, 500), (0, 100), (0, 2000), (0, 7000)))
+    given = outcomes_of(strata, [0.95, 0.3, 0.001, 0.0002], RECALL).hoped()
+    hidden, left = hidden_failures(given, 3.0)
+    assert hidden[1] == pytest.approx(0, abs=1e-6)
+    assert left[1] == pytest.approx(0, abs=1e-6)
+    assert shares_of_draws(given, hidden, given.rows)[1] >= 0.75
+    assert shares_of_draws(given, hidden, np.array([500.0, 0.0, 2000.0, 7000.0]))[1] == 0
 
 
 @pytest.mark.parametrize("positive", [[0.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.5, 0.5]])
@@ -326,7 +370,13 @@ def test_whatever_a_model_says_there_is_a_plan(target: AuditTarget, positive: li
     assert sum(stratum.share for stratum in draws.strata) == pytest.approx(1.0)
     assert all(stratum.share > 0 for stratum in draws.strata)
     assert sum(bet.weight for bet in draws.bets[0]) == pytest.approx(1.0)
-    assert all(0 < bet.kept < 1 and np.isfinite(bet.expected).all() for bet in draws.bets[0])
+    for bet in draws.bets[0]:
+        if isinstance(bet, BelievedBet):
+            assert np.isfinite(bet.multipliers).all()
+            assert all(0 < share < 1 for share in bet.failing)
+        else:
+            assert 0 < bet.kept < 1
+    assert [phase.start for phase in draws.phases][:2] == [0, 16]
     assert judge(draws, np.zeros(300, dtype=int), target, 0.95).bound >= 0
 
 
@@ -335,7 +385,8 @@ def test_a_plan_is_kept_as_json():
     probabilities = rng.random(500)
     draws = draw_rows(probabilities, probabilities > 0.6, RECALL, 100, 3)
     again = Draws.of_plan(json.loads(json.dumps(draws.plan())), draws.stratum.tolist(), draws.row.tolist())
-    assert (again.strata, again.bets) == (draws.strata, draws.bets)
+    assert (again.strata, again.bets, again.phases) == (draws.strata, draws.bets, draws.phases)
+    assert len(draws.phases) > 3
     answers = (probabilities[draws.row] > 0.5).astype(int)
     assert judge(again, answers, RECALL, 0.95) == judge(draws, answers, RECALL, 0.95)
     # an audit that was drawn before the bets were written down, with a truth value for `called`
@@ -420,17 +471,20 @@ def test_thresholds_are_of_the_curve_where_there_is_one():
 def test_of_the_answers_a_sample_at_one_rate_is_found(target: AuditTarget):
     """What is drawn to tell much is no sample of the pool; what is left of it then is, as exactly as one can draw."""
     positive, scores, probabilities = scored(4000, 3)
+    near = np.abs(scores - 1.5) < 0.3  # where it is hard to tell
     shares, raw, sizes = [], [], []
     for seed in range(40):
         draws = draw_rows(probabilities, scores > 1.5, target, 800, seed)
         alike = alike_drawn(draws, positive[draws.row].astype(int), 4000)
         sizes.append(int(alike.sum()))
-        raw.append(scores[draws.row].mean())
-        shares.append(scores[draws.row[alike]].mean())
-    error = float(np.std(shares) / math.sqrt(len(shares)))
-    assert abs(np.mean(shares) - scores.mean()) < 3 * error
-    assert abs(np.mean(raw) - scores.mean()) > 6 * error
-    assert min(sizes) > 100
+        raw.append(near[draws.row].mean())
+        found = draws.row[alike]
+        shares.append((near[found].mean(), scores[found].mean()))
+    errors = np.std(shares, axis=0) / math.sqrt(len(shares))
+    assert (np.abs(np.mean(shares, axis=0) - (near.mean(), scores.mean())) < 3 * errors).all()
+    assert abs(np.mean(raw) - near.mean()) > 6 * errors[0]
+    assert np.median(sizes) > 150
+    assert min(sizes) > 50
 
 
 def test_which_answers_are_such_a_sample_follows_from_no_answer():
