@@ -14,6 +14,7 @@ from scipy import sparse
 from solver.decision import DecisionState
 from solver.features.errors import StateError
 from solver.features.strings import pack_strings, unpack_strings
+from solver.file_fields import FLOATS, ModelFileError, Tensors, csr_matrix
 from solver.kernels.values import KernelColumns, prepared_nbytes
 from solver.tensor_file import TensorFileError, read_tensors, write_tensors
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
@@ -23,6 +24,7 @@ MOST_BYTES: Final = 4 << 20
 # a longer key is not kept: it is looked up by the number of the row
 _MOST_OF_A_KEY: Final = 1000
 _ADDED: Final = -1
+_OF_X: Final = ("data", "indices", "indptr")
 
 
 class KeptRowsError(ValueError):
@@ -117,35 +119,23 @@ class KeptRows:
     def read(cls, stored: bytes) -> Self:
         """Read what `write` wrote; raises `KeptRowsError` where the parts contradict each other."""
         try:
-            tensors, _ = read_tensors(stored)
-            rows, width, labelled = tensors["shape"].tolist()
-            keys = unpack_strings(tensors["key_text"], tensors["key_ends"])
-            X = _matrix(tensors, rows, width)
-            has_key = tensors["has_key"].astype(bool).tolist()
-            made = cls(
-                tensors["numbers"],
-                tensors["positive"].astype(bool),
-                X,
-                labelled,
-                [key if there else None for key, there in zip(keys, has_key, strict=True)],
-            )
-        except (TensorFileError, StateError, KeyError, ValueError) as error:
+            stored_arrays, _ = read_tensors(stored)
+            if "indptr" in stored_arrays:  # of the type of the indices, as SciPy wants them
+                stored_arrays["indptr"] = stored_arrays["indptr"].astype(np.int32)
+            arrays = Tensors({f"X.{name}" if name in _OF_X else name: each for name, each in stored_arrays.items()})
+            rows, width, labelled = arrays.take("shape", ("int64",), (3,)).tolist()
+            is_sparse = "X.indptr" in arrays.arrays
+            X = csr_matrix(arrays, rows, width, "X") if is_sparse else arrays.take("X.data", FLOATS, (rows, width))
+            keys = unpack_strings(arrays.take("key_text", ("uint8",)), arrays.take("key_ends", ("int64",)))
+            has_key = arrays.take("has_key", ("uint8",), (rows,)).astype(bool).tolist()
+            numbers = arrays.take("numbers", ("int64",), (rows,))
+            positive = arrays.take("positive", ("uint8",), (rows,)).astype(bool)
+        except (TensorFileError, StateError, ModelFileError) as error:
             raise KeptRowsError(f"the kept rows cannot be read: {error}") from error
-        if not len(made.numbers) == len(made.positive) == len(made.keys) == rows <= labelled:
+        if not len(keys) == rows <= labelled:
             raise KeptRowsError("the kept rows need a number, a label and a key each")
-        return made
-
-
-def _matrix(tensors: dict[str, NDArray[Any]], rows: int, width: int) -> Matrix:
-    data = tensors["data"]
-    if not np.isfinite(data).all():
-        raise ValueError("a feature is not finite")
-    if "indptr" not in tensors:
-        return data.reshape(rows, width)
-    indices, indptr = tensors["indices"], tensors["indptr"].astype(np.int32)
-    X = sparse.csr_array((data, indices, indptr), shape=(rows, width))
-    X.check_format(full_check=True)
-    return X
+        named = [key if there else None for key, there in zip(keys, has_key, strict=True)]
+        return cls(numbers, positive, X, labelled, named)
 
 
 class Likeness:
