@@ -77,14 +77,15 @@ class Model:
     """A model; `status` says whether the objective was reached, `document` is ``GET /models/{id}``.
 
     `promise` is what can be relied on of it (`level`, `chance`, `bounds`, `needs` and, in words, `sentence`), `audits`
-    what was proved by checking rows.
+    what was proved by checking rows. A model of several classes has neither `threshold` nor `positive`; its classes are
+    in ``report["classes"]``.
     """
 
     id: str
     algorithm: str
     status: str
-    threshold: float
-    positive: str
+    threshold: float | None
+    positive: str | None
     document: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -112,6 +113,9 @@ class Prediction:
     `key` is what names the row, as it was sent, where the training had a ``key``. `threshold_probability` is the
     threshold as a probability: above it the label is the positive class, be that below 0.5. `explanation` is why, where
     that was asked for: ``weights``, ``rest``, ``intercept``, ``nearest`` and ``compared``, as ``POST /predict`` has it.
+
+    Of several classes `score` and `probability` are those of the class that is said, or of the one nearest to it where
+    none is; `scores` and `probabilities` have those of each, and are None of two classes.
     """
 
     label: str | None
@@ -120,6 +124,8 @@ class Prediction:
     key: str | int | float | None = None
     threshold_probability: float | None = None
     explanation: Mapping[str, Any] | None = field(default=None, repr=False)
+    scores: Mapping[str, float] | None = field(default=None, repr=False)
+    probabilities: Mapping[str, float] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -266,7 +272,8 @@ class Client:
             As the command line says it (``"recall=0.95"``, ``"ham_loss=0.001"``, ``"f1"``, ``"cost=5:1"``) or as
             ``POST /train`` does.
         positive : str or None, default=None
-            The class that the objective speaks of; may be left out where labels are 0/1 or -1/+1.
+            The class that the objective speaks of; may be left out where labels are 0/1 or -1/+1, and is where several
+            classes are told apart (``"macro_f1"``, ``"accuracy"``, ``{"kind": "cost", "costs": …}``).
         algorithm : str, default="auto"
         alias : str or None, default=None
             Name that shall point at the model.
@@ -366,7 +373,8 @@ class Client:
         -------
         pandas.DataFrame or list of Prediction
             Of a frame: a frame with its index and the columns ``label``, ``score`` and, where the model gives it,
-            ``probability``, and ``explanation`` if asked; its ``attrs`` have ``threshold_probability``. Else one
+            ``probability`` (of several classes also ``probability.NAME`` of each), and ``explanation`` if asked; its
+            ``attrs`` have ``threshold_probability``. Else one
             `Prediction` a row.
         """
         predicted: list[Prediction] = []
@@ -381,7 +389,16 @@ class Client:
             told |= dict.fromkeys(answer["warnings"])
             threshold = answer.get("threshold_probability")
             predicted += [
-                Prediction(p["label"], p["score"], p.get("probability"), p.get("key"), threshold, p.get("explanation"))
+                Prediction(
+                    p["label"],
+                    p["score"],
+                    p.get("probability"),
+                    p.get("key"),
+                    threshold,
+                    p.get("explanation"),
+                    p.get("scores"),
+                    p.get("probabilities"),
+                )
                 for p in answer["predictions"]
             ]
         _warn(told, 3)
@@ -395,6 +412,8 @@ class Client:
         }
         if any(each.probability is not None for each in predicted):
             columns["probability"] = [each.probability for each in predicted]
+        for name in predicted[0].probabilities or () if predicted else ():
+            columns[f"probability.{name}"] = [(each.probabilities or {}).get(name) for each in predicted]
         if explain is not None:
             columns["explanation"] = [each.explanation for each in predicted]
         made = pd.DataFrame(columns, index=cast("pd.DataFrame", rows).index)
@@ -532,7 +551,7 @@ def _model(document: Mapping[str, Any]) -> Model:
         report["algorithm"],
         document["status"],
         document["threshold"],
-        report["classes"]["positive"],
+        report["classes"]["positive"] if isinstance(report["classes"], Mapping) else None,
         document,
     )
 

@@ -1,11 +1,12 @@
 """The texts that parameters may be, for the declarations of parameters and for code that reads them.
 
-Nothing here imports anything but `typing`.
+Nothing here imports anything but names of types.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 FALSE_POSITIVE_KINDS: Final = ("false_positive_rate", "ham_loss")
 """Kinds of objectives that limit the share of negative rows that are called positive: one thing in two words."""
@@ -15,6 +16,12 @@ TARGET_KINDS: Final = ("precision", "recall", "precision_recall", *FALSE_POSITIV
 PROMISE_CONFIDENCE: Final = 0.95
 """Level of the bounds of promises and audits where the objective names none."""
 
+MOST_CLASSES: Final = 100
+"""That one model tells apart: each is a problem of its own, which is trained six times."""
+
+Scheme = Literal["one_vs_rest", "one_vs_one"]
+DEFAULT_SCHEME: Final[Scheme] = "one_vs_one"
+"""Measured to be better, see `benchmarks/results/classes.md`."""
 ThresholdRule = Literal["auto", "f1max", "paper", "lcb", "fixed-sequence", "zero"]
 LabeledSplit = Literal["xfit", "part", "full"]
 Certificate = Literal["cross_fitted", "strict"]
@@ -44,6 +51,11 @@ CutRule = Literal["lee-liu", "prior", "share"]
 NoiseOf = Literal["spies", "unlabelled"]
 PosteriorLabels = Literal["soft", "hard"]
 ClusterScope = Literal["reliable", "unlabelled"]
+
+
+def is_of_classes(objective: Mapping[str, Any]) -> bool:
+    """Whether an objective is one of three classes and more."""
+    return objective.get("kind") in ("macro_f1", "accuracy") or objective.get("costs") is not None
 
 
 def rate_name(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Models of several classes as ONNX: a feature matrix in, labels, scores and probabilities out."""
+"""Models of several classes as ONNX: raw columns or a feature matrix in, labels, scores and probabilities out."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from solver.multiclass.decision import ProblemScores
 from solver.multiclass.file import ClassesModel
 from solver.multiclass.problems import pairs_of
 from solver.multiclass.rule import ClassRule
-from solver.onnx_export import Graph, OnnxExportError, all_values, finished, kernel_values
+from solver.onnx_export import (
+    Graph,
+    OnnxExportError,
+    all_values,
+    finished,
+    kernel_values,
+    left_to_the_caller,
+    raw_features,
+)
 from solver.typing import IndexArray
 
 
 def onnx_classes(model: ClassesModel) -> bytes:
     """Write a model of several classes in ONNX.
 
-    All arithmetic is float64, as in the library. The input is `features`, of shape (rows, columns). Outputs: `label`
+    All arithmetic is float64, as in the library. The inputs are the raw columns, as `solver.onnx_export.onnx_model` has
+    them; of a model without features it is `features`, of shape (rows, columns). Outputs: `label`
     (string, of shape (rows,); empty where a model with floors is not sure of any class), `scores` (double, of shape
     (rows, classes): the highest one wins where there is no objective), and `probabilities`, likewise, of a model of
     classes against the rest that has them. The metadata have `classes`, in that order, as JSON.
@@ -27,18 +36,18 @@ def onnx_classes(model: ClassesModel) -> bytes:
     Raises
     ------
     OnnxExportError
-        If it decides by coupled probabilities of pairs, for which ONNX has no operator, or its support vectors would
-        take more than 1 GiB.
+        If it decides by coupled probabilities of pairs, for which ONNX has no operator, reads free text or dates, or
+        its support vectors would take more than 1 GiB.
     """
     decision, k = model.decision, len(model.classes)
     is_of_pairs = decision.scheme == "one_vs_one"
     if is_of_pairs and decision.rule is not None:
         raise OnnxExportError(
-            "it decides by coupled probabilities of pairs, and ONNX has no operator that couples them; train one class "
-            "against the rest, or without an objective"
+            "it decides by coupled probabilities of pairs, and ONNX has no operator that couples them; train with the "
+            "scheme one_vs_rest"
         )
-    graph = Graph(["features"])
-    features = graph.take("features", TensorProto.DOUBLE, int(model.scores.expansions[0].support_vectors.shape[1]))
+    graph = Graph(["features", *(column["name"] for column in model.columns)])
+    features = raw_features(graph, model.features, model.n_features)
     of_problems = _scores(graph, model.scores, features)
     scores = _votes(graph, of_problems, k) if is_of_pairs else of_problems
     if decision.calibration is not None and not is_of_pairs:
@@ -54,7 +63,17 @@ def onnx_classes(model: ClassesModel) -> bytes:
         graph.give("label", _named(graph, model, _highest(graph, scores, decision.counts)), TensorProto.STRING)
         graph.give("scores", scores, TensorProto.DOUBLE, k)
     classes = json.dumps([str(label) for label in model.classes], ensure_ascii=False)
-    return finished(graph, model.producer, {"algorithm": model.algorithm, "classes": classes})
+    return finished(
+        graph,
+        model.producer,
+        {
+            "algorithm": model.algorithm,
+            "classes": classes,
+            "columns": json.dumps(model.columns, ensure_ascii=False),
+            "readings": json.dumps(left_to_the_caller(model), ensure_ascii=False),
+            "explanations": "none",
+        },
+    )
 
 
 def _scores(graph: Graph, scores: ProblemScores, X: str) -> str:

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from solver.algorithms import ALGORITHMS, AlgorithmSpec
+from solver.algorithms import ALGORITHMS, AUTO, AlgorithmSpec, validate_params
+from solver.choices import Scheme
 from solver.costs import SECONDS_A_PRODUCT, Size
 from solver.engine_choice import DEFAULT_RANK, KERNEL_VALUE_BYTES, choose_engine, exact_seconds, landmarks_that_fit
+from solver.method_limits import auto_is_svm
 
 BASE_BYTES: Final = 480 << 20
 """What a process takes for a job of a few hundred rows, with a margin for what the rest leaves out (most for lapsvm:
@@ -28,6 +30,11 @@ FEWEST_KERNEL_ROWS: Final = 64
 """With a cache of fewer the solver makes no headway worth the name."""
 VARIABLE_BYTES: Final = 200
 """What the low-rank engine and its caller keep for a row beside its part of the factor (measured: 170)."""
+
+_MODELS_OF_A_PROBLEM: Final = 6
+"""Of several classes: that of all rows, and those that leave a fold out."""
+_SECONDS_A_PROBLEM: Final = 0.002
+"""Of several classes: what a problem of two takes beside its quadratic programs."""
 
 # The figures below are processor seconds, fitted to the measurements that benchmarks/estimate.py repeats.
 _SECONDS_A_ROW_AT_FULL_RANK: Final = 6e-5
@@ -131,6 +138,67 @@ def estimate_training(
         largest="features" if data >= max(pairs, kept.least_bytes) else "params",
         advice=_advice(data, pairs, kept.least_bytes, spec, params, asked is not None),
     )
+
+
+def estimate_classes(
+    *,
+    rows: int,
+    labelled: int,
+    classes: int,
+    scheme: Scheme,
+    features: int,
+    matrix_bytes: int,
+    algorithm: str,
+    params: Mapping[str, Any],
+    fits: int = 1,
+    memory_bytes: int | None = None,
+    max_seconds: float | None = None,
+) -> Demand:
+    """Estimate memory and time of a training of several classes: of its problems of two, one after the other.
+
+    Parameters
+    ----------
+    classes : int
+        At least 3; their labelled rows are taken to be as many.
+    scheme : {"one_vs_one", "one_vs_rest"}
+    rows, labelled, features, matrix_bytes, algorithm, params, fits, memory_bytes, max_seconds
+        As of `estimate_training`, for all rows.
+    """
+    of_pairs = scheme == "one_vs_one"
+    problems = classes * (classes - 1) // 2 if of_pairs else classes
+    own = max(4, math.ceil(2 * labelled / classes)) if of_pairs else labelled
+    unlabelled = rows - labelled
+    seconds_each = None if max_seconds is None else max_seconds / problems
+    is_svm = algorithm == "svm" or (algorithm == AUTO and auto_is_svm(own, unlabelled, seconds_each))
+    taken = own if is_svm else own + unlabelled
+    one = estimate_training(
+        rows=taken,
+        labelled=own,
+        features=features,
+        matrix_bytes=math.ceil(matrix_bytes * taken / max(1, rows)),
+        algorithm="svm" if is_svm else algorithm,
+        params=params if not is_svm or algorithm == "svm" else validate_params("svm", _params_of_svm(params)),
+        memory_bytes=memory_bytes,
+        max_seconds=seconds_each,
+    )
+    # coefficients of each problem for its rows, for the model and each left-out fold, and of the control
+    in_problems = labelled * (classes - 1 if of_pairs else classes)
+    kept = 2 * _MODELS_OF_A_PROBLEM * 8 * in_problems + COPIES * matrix_bytes
+    seconds = 1.0 + fits * problems * (one.seconds - 1.0 + _SECONDS_A_PROBLEM)
+    return Demand(
+        bytes=one.bytes + kept,
+        least_bytes=one.least_bytes + kept,
+        seconds=seconds,
+        how=f"{problems:,} problems of two classes ({scheme}), each {one.how}; and {kept / 2**20:,.0f} MiB for all",
+        largest="scheme" if kept > one.least_bytes - BASE_BYTES and of_pairs else one.largest,
+        advice=f"{'scheme = one_vs_rest, ' if of_pairs else ''}fewer classes, {one.advice}",
+    )
+
+
+def _params_of_svm(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the parameters of `auto` that the SVM has."""
+    known = ALGORITHMS["svm"].defaults
+    return {name: value for name, value in params.items() if name in known}
 
 
 @dataclass(frozen=True)

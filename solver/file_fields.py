@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+FORMAT: Final = "prefsvm-model"
 FLOATS: Final = ("float64", "float32")
 INTEGERS: Final = ("int64", "int32")
 

@@ -33,3 +33,12 @@ def numbers_of_clusters(labelled: int, rows: int, features: int) -> list[int]:
 def most_clusters(rows: int, features: int) -> int:
     """How many are allowed."""
     return min(rows, MOST_CLUSTERS, max(2, MOST_CENTRE_VALUES // max(1, features)))
+
+
+def auto_is_svm(labelled: int, unlabelled: int, seconds: float | None) -> bool:
+    """Whether `auto` tries no method beside the SVM, with so many rows and so many seconds (None: any)."""
+    return (
+        unlabelled < FEWEST_UNLABELLED
+        or labelled > JUDGED_LABELLED
+        or (seconds is not None and seconds < JUDGING_SECONDS)
+    )

@@ -6,49 +6,33 @@ allocated by a declared size (see `solver.tensor_file`).
 
 from __future__ import annotations
 
-import copy
-import importlib.metadata
 import json
 import math
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.band import Band
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, Sigmoid
-from solver.features import (
-    BadRow,
-    Encoder,
-    EncoderIdentity,
-    FeatureCounts,
-    FeatureError,
-    MatrixData,
-    MatrixFeatures,
-    Table,
-    TableFeatures,
-    matrix_from_rows,
-    table_from_rows,
-)
-from solver.features.encoded import TextDigests
-from solver.file_fields import FLOATS, Fields, Tensors, csr_matrix
+from solver.features import BadRow, FeatureCounts, FeatureError, TableFeatures
+from solver.file_fields import FLOATS, FORMAT, Fields, Tensors, csr_matrix
 from solver.file_fields import ModelFileError as ModelFileError  # whoever reads models expects it here
 from solver.kernels.values import prepared_nbytes
 from solver.multiclass import ClassesDecision, ClassesReport, ProblemScores
 from solver.multiclass.file import VERSION as CLASSES_VERSION
 from solver.multiclass.file import ClassesModel, classes_model
-from solver.reading import Reading
+from solver.row_model import OVERFLOW_IS_FOUND as _OVERFLOW_IS_FOUND
+from solver.row_model import FittedFeatures as FittedFeatures
+from solver.row_model import RowModel, feature_manifest, feature_tensors, producer, read_features, read_key
 from solver.tensor_file import TensorFileError, parse_json, read_tensors, write_tensors
 from solver.typing import FloatArray
 
-FORMAT: Final = "prefsvm-model"
 # raised when a reader of the older version would misunderstand the file
 FORMAT_VERSION: Final = 1
 ABSTAINING_VERSION: Final = 2
@@ -56,24 +40,12 @@ ABSTAINING_VERSION: Final = 2
 _VERSIONS: Final = (FORMAT_VERSION, ABSTAINING_VERSION)
 
 Label = str | int | float | bool
-FittedFeatures = TableFeatures | MatrixFeatures
 
 _KERNELS: Final = ("rbf", "linear", "poly", "sigmoid")
 _MAX_FEATURES: Final = 1 << 24
 _MAX_DEGREE: Final = 100
 # characters of a class label in a file: what training allows, with room for a word before it
 _MAX_LABEL: Final = 512
-# characters of the name of a column, what a request may hold
-_MAX_KEY: Final = 1000
-_FEATURE_PREFIX: Final = "features."
-_FEATURE_KINDS: Final[dict[str, type[TableFeatures] | type[MatrixFeatures]]] = {
-    "table": TableFeatures,
-    "matrix": MatrixFeatures,
-}
-
-
-_OVERFLOW_IS_FOUND: Final = np.errstate(over="ignore", invalid="ignore")
-"""Around a decision: NumPy need not warn of overflow to infinity, as a score that is not finite is refused."""
 
 
 @dataclass(frozen=True)
@@ -104,18 +76,9 @@ class Predictions:
     far_rows: Sequence[int] = ()
 
 
-def _producer() -> dict[str, str]:
-    return {
-        "prefsvm": importlib.metadata.version("prefsvm"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-    }
-
-
 @dataclass(frozen=True)
-class Model:
-    """A trained classifier with all that is needed to apply it to raw rows.
+class Model(RowModel[Predictions]):
+    """A trained classifier of two classes with all that is needed to apply it to raw rows.
 
     Attributes
     ----------
@@ -142,25 +105,7 @@ class Model:
     features: FittedFeatures | None = None
     curve: OperatingCurve | None = None
     key: str | None = None
-    producer: dict[str, str] = field(default_factory=_producer)
-
-    @property
-    def columns(self) -> list[dict[str, Any]]:
-        """`{"name", "kind"}` of the raw columns that `predict` needs; empty for matrices, whose gaps are zeros."""
-        return [] if self.features is None else list(self.features.columns)
-
-    @property
-    def encoder(self) -> EncoderIdentity | None:
-        """Which encoder makes vectors of the texts of rows; None where none is needed."""
-        return self.features.encoded.identity if isinstance(self.features, TableFeatures) else None
-
-    def encoding_by(self, encoder: Encoder) -> Model:
-        """The same model with an encoder at hand, which is the one that it was trained with."""
-        if not isinstance(self.features, TableFeatures):
-            return self
-        features = copy.copy(self.features)
-        features.encoder = encoder
-        return replace(self, features=features)
+    producer: dict[str, str] = field(default_factory=producer)
 
     @property
     def nbytes(self) -> int:
@@ -178,116 +123,6 @@ class Model:
     def with_threshold(self, threshold: float | None, band: Band | None = None) -> Model:
         """The same model deciding by another threshold, and by this band around it or none; itself for None."""
         return self if threshold is None else replace(self, decision=self.decision.with_threshold(threshold, band))
-
-    def parse_rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Table | MatrixData, list[str]]:
-        """Turn JSON rows into what `predict` takes.
-
-        Returns
-        -------
-        data : Table or MatrixData
-        extra : list of str
-            Names in the rows that the model does not use.
-
-        Raises
-        ------
-        MissingColumns, BadValue
-            See `table_from_rows` and `matrix_from_rows`.
-        """
-        if self.features is None:
-            raise FeatureError("this model takes feature matrices, not rows")
-        if isinstance(self.features, TableFeatures):
-            return table_from_rows(rows, self.features.columns, self.features.readings)
-        return matrix_from_rows(rows, self.features.first_index, self.features.n_features)
-
-    @_OVERFLOW_IS_FOUND
-    def feature_matrix(
-        self, data: Table | MatrixData, *, refuse_unreadable: bool = True
-    ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts]:
-        """What the decision function sees of rows, and what had to be bridged.
-
-        Parameters
-        ----------
-        data : Table or MatrixData
-        refuse_unreadable : bool, default True
-            See `TableFeatures.transform`.
-
-        Raises
-        ------
-        FeatureError
-            If `data` has not the columns that training had, or holds what cannot be read.
-        """
-        if isinstance(self.features, TableFeatures) and isinstance(data, Table):
-            return self.features.transform(data, refuse_unreadable=refuse_unreadable)
-        if isinstance(self.features, MatrixFeatures) and isinstance(data, MatrixData):
-            return self.features.transform(data)
-        expected = "a feature matrix" if self.features is None else f"a {self.features.kind}"
-        raise FeatureError(f"the model takes {expected}, got {type(data).__name__}")
-
-    def telling_matrix(self, data: Table | MatrixData) -> FloatArray | sparse.csr_array:
-        """What tells rows apart, for `solver.labelled_rows.fingerprints`: their features, whatever is unreadable.
-
-        Of a text that is encoded the text counts instead of its vector: no encoder makes the same bits each time.
-        """
-        identity = self.encoder
-        model = self if identity is None else self.encoding_by(TextDigests(identity.dimensions))
-        return model.feature_matrix(data, refuse_unreadable=False)[0]
-
-    def texts_of_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return the different texts of JSON rows that have to be encoded; raises as `parse_rows`."""
-        return self.features.texts_of_rows(rows) if isinstance(self.features, TableFeatures) else []
-
-    def read_again(self, held: Mapping[str, Reading]) -> dict[str, Reading]:
-        """Return the columns of a file whose texts are needed, see `TableFeatures.read_again`."""
-        return self.features.read_again(held) if isinstance(self.features, TableFeatures) else {}
-
-    def predict(self, data: Table | MatrixData) -> Predictions:
-        """Label rows.
-
-        Raises
-        ------
-        FeatureError
-            If `data` has not the columns that training had, or a score leaves the range of float64.
-        """
-        X, counts = self.feature_matrix(data)
-        return self.decide(X, counts)
-
-    @_OVERFLOW_IS_FOUND
-    def matrix_of_rows(
-        self, rows: Sequence[Mapping[str, Any]], encoder: Encoder | None = None
-    ) -> tuple[FloatArray | sparse.csr_array, FeatureCounts, list[str]]:
-        """What the decision function sees of JSON rows, what had to be bridged, and names that are not used.
-
-        Parameters and errors are those of `predict_rows`.
-        """
-        if isinstance(self.features, TableFeatures):
-            return self.features.transform_rows(rows, encoder)
-        data, extra = self.parse_rows(rows)
-        return *self.feature_matrix(data), extra
-
-    def predict_rows(
-        self, rows: Sequence[Mapping[str, Any]], encoder: Encoder | None = None
-    ) -> tuple[Predictions, list[str]]:
-        """Label JSON rows: what `parse_rows` and `predict` do, sooner.
-
-        Parameters
-        ----------
-        rows : sequence of mappings
-        encoder : Encoder, optional
-            For these rows alone, instead of that of `encoding_by`.
-
-        Returns
-        -------
-        predictions : Predictions
-        extra : list of str
-            Names in the rows that the model does not use.
-
-        Raises
-        ------
-        FeatureError
-            As `parse_rows` and `predict`.
-        """
-        X, counts, extra = self.matrix_of_rows(rows, encoder)
-        return self.decide(X, counts), extra
 
     @_OVERFLOW_IS_FOUND
     def decide(self, X: FloatArray | sparse.csr_array, counts: FeatureCounts) -> Predictions:
@@ -326,10 +161,13 @@ class Model:
             counts.far_rows = sorted({*counts.far_rows, *unlike})
 
 
+AnyModel = Model | ClassesModel
+
+
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_model(path: str | os.PathLike[str], model: Model) -> None:
+def write_model(path: str | os.PathLike[str], model: AnyModel) -> None:
     """Write a model file, array by array. It appears under `path` whole or not at all.
 
     Raises
@@ -337,8 +175,9 @@ def write_model(path: str | os.PathLike[str], model: Model) -> None:
     ValueError
         If the model holds what a file cannot (numbers that are not finite, types that JSON lacks).
     """
-    manifest = json.dumps(_manifest(model), allow_nan=False, separators=(",", ":"))
-    write_tensors(path, _tensors(model), {"manifest": manifest})
+    tensors = model.tensors() if isinstance(model, ClassesModel) else _tensors(model)
+    manifest = json.dumps(model.manifest, allow_nan=False, separators=(",", ":"))
+    write_tensors(path, tensors, {"manifest": manifest})
 
 
 def _manifest(model: Model) -> dict[str, Any]:
@@ -368,7 +207,7 @@ def _manifest(model: Model) -> dict[str, Any]:
             else {"slope": decision.probability.slope, "offset": decision.probability.offset},
         },
         "key": model.key,
-        "features": None if model.features is None else {"kind": model.features.kind, **model.features.state()[1]},
+        "features": feature_manifest(model.features),
         "curve": None
         if model.curve is None
         else {"positives": model.curve.positives, "negatives": model.curve.negatives},
@@ -384,8 +223,7 @@ def _tensors(model: Model) -> dict[str, NDArray[Any]]:
         tensors["support_vectors.data"] = vectors.data
         tensors["support_vectors.indices"] = vectors.indices
         tensors["support_vectors.indptr"] = vectors.indptr
-    if model.features is not None:
-        tensors |= {_FEATURE_PREFIX + name: array for name, array in model.features.state()[0].items()}
+    tensors |= feature_tensors(model.features)
     if model.curve is not None:
         tensors["curve.thresholds"] = model.curve.thresholds
         tensors["curve.true_positives"] = model.curve.true_positives
@@ -397,6 +235,20 @@ def _tensors(model: Model) -> dict[str, NDArray[Any]]:
 
 
 def read_model(source: bytes | str | os.PathLike[str]) -> Model:
+    """Read a model of two classes; parameters and errors are those of `read_any_model`.
+
+    Raises
+    ------
+    ModelFileError
+        Also for a model of several classes.
+    """
+    model = read_any_model(source)
+    if isinstance(model, ClassesModel):
+        raise ModelFileError("a model of several classes; here a model has two")
+    return model
+
+
+def read_any_model(source: bytes | str | os.PathLike[str]) -> AnyModel:
     """Read a model from a file or from its bytes, trusting nothing in it.
 
     Memory stays within the size of the file (arrays are views of its bytes) and some MiB for its JSON.
@@ -421,7 +273,7 @@ def read_model(source: bytes | str | os.PathLike[str]) -> Model:
             raise ModelFileError(f"not a model file: the format is not {FORMAT!r}")
         version = manifest.get("version", int)
         if version == CLASSES_VERSION:
-            raise ModelFileError("a model of several classes: load_model in Python reads it; here a model has two")
+            return classes_model(manifest, tensors)
         _check_version(version)
         model = _model(manifest, Tensors(tensors))
         if (model.decision.band is not None) != (version == ABSTAINING_VERSION):
@@ -440,9 +292,7 @@ def _check_version(version: int) -> None:
 def _model(manifest: Fields, tensors: Tensors) -> Model:
     decision = _decision(manifest.object("decision"), tensors)
     n_features = decision.support_vectors.shape[1]
-    features = _features(manifest.object_or_null("features"), tensors)
-    if features is not None and features.n_features != n_features:
-        raise ModelFileError(f"the features are {features.n_features} wide, the support vectors {n_features}")
+    features = read_features(manifest.object_or_null("features"), tensors, n_features)
     curve = _curve(manifest.object_or_null("curve"), tensors)
     if tensors.arrays:
         raise ModelFileError(f"array {next(iter(tensors.arrays))!r} belongs to nothing in the manifest")
@@ -458,7 +308,7 @@ def _model(manifest: Fields, tensors: Tensors) -> Model:
         decision=decision,
         features=features,
         curve=curve,
-        key=_key(manifest.values.get("key")),
+        key=read_key(manifest.values.get("key")),
         producer=producer,
     )
 
@@ -470,13 +320,6 @@ def _label(classes: Fields, name: str) -> Label:
     if type(value) is bool or (type(value) is int and abs(value) < 1 << 63) or type(value) is float:
         return value
     raise ModelFileError(f"{classes.place}: {name!r} must be a number, true, false, or at most {_MAX_LABEL} characters")
-
-
-def _key(value: Any) -> str | None:
-    """Return the column that names the rows; models of before know of none."""
-    if value is None or (type(value) is str and 0 < len(value) <= _MAX_KEY):
-        return value
-    raise ModelFileError(f"manifest: 'key' must be null or text of at most {_MAX_KEY} characters")
 
 
 def _decision(fields: Fields, tensors: Tensors) -> DecisionState:
@@ -514,15 +357,6 @@ def _band(fields: Fields) -> Band | None:
         return None if band is None else Band.from_json(band.values)
     except ValueError as error:
         raise ModelFileError(f"{fields.place}.band: {error}") from error
-
-
-def _features(fields: Fields | None, tensors: Tensors) -> FittedFeatures | None:
-    if fields is None:
-        return None
-    cls = _FEATURE_KINDS[fields.choice("kind", tuple(_FEATURE_KINDS))]
-    types = cls.array_types(fields.values)
-    arrays = {name: tensors.take(_FEATURE_PREFIX + name, (type_,)) for name, type_ in types.items()}
-    return cls.from_state(arrays, fields.values)
 
 
 def _curve(fields: Fields | None, tensors: Tensors) -> OperatingCurve | None:
@@ -620,7 +454,7 @@ class LoadedClasses:
     def __init__(self, model: ClassesModel) -> None:
         self.model = model
         self.classes_ = np.array(model.classes)
-        self.n_features_in_ = int(model.scores.expansions[0].support_vectors.shape[1])
+        self.n_features_in_ = model.n_features
 
     def decision_function(self, X: NDArray[Any] | sparse.csr_array) -> FloatArray:
         """Scores of the rows of a feature matrix, shape (rows, classes)."""
@@ -703,11 +537,9 @@ def _save_classes(path: str | os.PathLike[str], estimator: ClassesEstimator, cla
         classes=tuple(classes),
         scores=estimator.scores_,
         decision=estimator.decision_,
-        producer=_producer(),
+        producer=producer(),
     )
-    manifest = {"format": FORMAT, "version": CLASSES_VERSION, **model.manifest()}
-    text = json.dumps(manifest, allow_nan=False, separators=(",", ":"))
-    write_tensors(path, model.tensors(), {"manifest": text})
+    write_model(path, model)
 
 
 def load_model(path: str | os.PathLike[str]) -> LoadedClassifier | LoadedClasses:
@@ -718,15 +550,8 @@ def load_model(path: str | os.PathLike[str]) -> LoadedClassifier | LoadedClasses
     ModelFileError
         See `read_model`.
     """
-    try:
-        tensors, metadata = read_tensors(path)
-        if "manifest" in metadata:
-            manifest = Fields("manifest", parse_json(metadata["manifest"]))
-            if (manifest.values.get("format"), manifest.values.get("version")) == (FORMAT, CLASSES_VERSION):
-                return LoadedClasses(classes_model(manifest, tensors))
-    except TensorFileError as error:
-        raise ModelFileError(str(error)) from error
-    return LoadedClassifier(read_model(path))
+    model = read_any_model(path)
+    return LoadedClasses(model) if isinstance(model, ClassesModel) else LoadedClassifier(model)
 
 
 def _is_plain(value: Any) -> bool:

@@ -19,7 +19,7 @@ from solver.features import MatrixFeatures, TableFeatures
 from solver.features.normal_scores import NormalScores
 from solver.features.strings import unpack_strings
 from solver.features.vectors import ROUNDING
-from solver.model_file import Model
+from solver.model_file import AnyModel, FittedFeatures, Model
 from solver.multiclass import SharedExpansion
 from solver.reading import BLANKS, Reading
 from solver.typing import FloatArray, Matrix
@@ -73,7 +73,7 @@ def onnx_model(model: Model) -> bytes:
         left out.
     """
     graph = Graph([column["name"] for column in model.columns])
-    features = _features(graph, model)
+    features = raw_features(graph, model.features, model.decision.support_vectors.shape[1])
     score = _score(graph, model.decision, features)
     graph.give("label", _label(graph, model, score), TensorProto.STRING)
     graph.give("score", score, TensorProto.DOUBLE)
@@ -94,7 +94,7 @@ def onnx_model(model: Model) -> bytes:
             "positive": str(model.classes[1]),
             "negative": str(model.classes[0]),
             "columns": json.dumps(model.columns, ensure_ascii=False),
-            "readings": json.dumps(_left_to_the_caller(model), ensure_ascii=False),
+            "readings": json.dumps(left_to_the_caller(model), ensure_ascii=False),
             "explanations": "none: POST /predict of the service has them",
         },
     )
@@ -130,7 +130,7 @@ def _bounds(band: Band | None) -> dict[str, str]:
     return {} if band is None else {name: "" if at is None else repr(at) for name, at in band.to_json().items()}
 
 
-def _left_to_the_caller(model: Model) -> dict[str, dict[str, Any]]:
+def left_to_the_caller(model: AnyModel) -> dict[str, dict[str, Any]]:
     """What of reading the texts of each column no operator does."""
     if not isinstance(model.features, TableFeatures):
         return {}
@@ -191,9 +191,11 @@ class Graph:
         return helper.make_graph(self._nodes, "prefsvm", self._inputs, self._outputs, self._constants)
 
 
-def _features(graph: Graph, model: Model) -> str:
-    """The feature matrix of a model, of shape (rows, features)."""
-    features = model.features
+def raw_features(graph: Graph, features: FittedFeatures | None, width: int) -> str:
+    """The feature matrix of a model, of shape (rows, width), whose raw columns are inputs of the graph.
+
+    Without features the matrix itself is the input.
+    """
     if isinstance(features, TableFeatures):
         return _table(graph, features)
     if isinstance(features, MatrixFeatures):
@@ -201,7 +203,7 @@ def _features(graph: Graph, model: Model) -> str:
         factor, low, high, offset = map(graph.constant, features.limits)
         scaled = graph.add("Mul", _finite_or(graph, given, graph.constant(np.float64(0))), factor)
         return graph.add("Sub", graph.add("Min", graph.add("Max", scaled, low), high), offset)
-    return graph.take("features", TensorProto.DOUBLE, model.decision.support_vectors.shape[1])
+    return graph.take("features", TensorProto.DOUBLE, width)
 
 
 def _table(graph: Graph, features: TableFeatures) -> str:

@@ -17,6 +17,7 @@ from scipy import sparse
 from solver.abstention import abstained_on
 from solver.algorithms import ALGORITHMS, AUTO, POSITIVES_ONLY, AlgorithmSpec, ParamError, Parameter, validate_params
 from solver.arrays import BackendUnavailableError
+from solver.choices import DEFAULT_SCHEME
 from solver.corrections import Corrected, Corrections, Rules, apply_corrections
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, confusion, measures
@@ -46,7 +47,8 @@ from solver.labels import (
     spelling_warning,
     unclear_labels,
 )
-from solver.model_file import Model
+from solver.model_file import AnyModel, Model
+from solver.multiclass import MOST_CLASSES, ClassObjective, ClassObjectiveError, Scheme
 from solver.nearest import KeptRows
 from solver.operating_point import Objective, ObjectiveError
 from solver.parts import ALONE, PartExecutor, PartsOfRun
@@ -97,6 +99,7 @@ __all__ = [
 
 MAX_LABEL_CHARACTERS: Final = 256
 FEWEST_OF_A_CLASS: Final = 2
+KEEP_OF_SEVERAL: Final = "labels are kept of two classes only: name one in `positive`, or blank the others yourself"
 """Labelled rows of each class that must stay for training."""
 NO_ABSTAINING: Final = "`abstain` needs labelled rows of both classes, and no negative ones measure; leave it out"
 
@@ -174,10 +177,12 @@ class TrainingRequest:
     params : dict
         Parameters of the algorithm, see `ALGORITHMS`; missing ones take their default.
     objective : dict, default F1
-        See `solver.operating_point.Objective`.
+        See `solver.operating_point.Objective`; of several classes `solver.multiclass.ClassObjective`.
     positive : str, optional
-        The label that precision, recall and costs speak of. Needed unless the labels are 0/1 or -1/+1. With more than
-        two labels, all others together are the negative class.
+        The label that precision, recall and costs speak of. Needed of two labels unless they are 0/1 or -1/+1. With
+        more than two labels, all others together are the negative class; without it all are told apart.
+    scheme : {"one_vs_one", "one_vs_rest"}, default "one_vs_one"
+        How several classes become problems of two.
     unlabeled : sequence of str
         Labels that mark an unlabelled row, as a missing or blank one always does.
     negative : sequence of str
@@ -228,6 +233,7 @@ class TrainingRequest:
     params: Mapping[str, Any] = field(default_factory=dict)
     objective: Mapping[str, Any] = field(default_factory=lambda: {"kind": "f1"})
     positive: str | None = None
+    scheme: Scheme = DEFAULT_SCHEME
     unlabeled: Sequence[str] = ()
     negative: Sequence[str] = ()
     fold: bool = False
@@ -336,11 +342,20 @@ def train(
     TrainingError
         For what the user can mend. Its codes: `label_text`, `unclear_labels`, `keep`, `no_labels`,
         `one_class`, `unknown_positive`, `positive_needed`, `too_few_labelled`, `params`, `objective`,
-        `no_unlabelled`, `test_fraction`, `target_is_feature`, `features`, `missing_values`, `device`,
+        `no_unlabelled`, `many_classes`, `test_fraction`, `target_is_feature`, `features`, `missing_values`, `device`,
         `not_trainable`.
     """
     watch = _Stopwatch(progress)
     task = _prepare(data, labels, request, corrections)
+    if task.class_objective is not None:
+        said = f"there are {len(task.target.classes)} labels: say which one is positive"
+        raise TrainingError("positive_needed", f"{said}, or train them with solver.class_training")
+    return _train_prepared(task, parts, watch)
+
+
+def _train_prepared(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedModel:
+    """Train two classes on what was read and checked."""
+    request = task.request
     if not (request.refit and len(task.test_rows)):
         trained = measured = _train_once(task, parts, watch)
     elif parts.is_sought_in(_REFITTING):
@@ -391,20 +406,14 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
     """Train on the rows that are to be trained on, and measure on the test rows, if there are any."""
     request = task.request
     with watch.phase("features"):
-        watch.report(0.0)
-        features, X, feature_warnings = _fit_features(task, watch.features)
-        if task.params["kernel"] == AUTO:
-            # Measured on mails and newsgroups: texts are told apart as well or better by a plane, and sooner.
-            has_text = isinstance(features, TableFeatures) and features.has_text
-            task.params["kernel"] = "linear" if has_text else "rbf"
-        watch.report(_FEATURES_DONE, features=features.n_features)
+        features, X, feature_warnings = _features_of(task, watch)
     with watch.phase("training"):
         estimator = _fit(task, X, parts, watch.training)
     with watch.phase("evaluating"):
         watch.report(_TRAINING_DONE)
         fitted: Report = estimator.report_
         decision: DecisionState = estimator.decision_state()
-        told = replace(fitted, algorithm=task.spec.name, classes=Classes(*task.target.classes), rows=task.counted())
+        told = replace(fitted, algorithm=task.spec.name, classes=Classes(*task.target.pair), rows=task.counted())
         chosen = abstention_of(told, task.objective, decision.threshold)
         decision = replace(decision, band=None if chosen is None else chosen.band)
         model = _model_of(task, features, decision, fitted)
@@ -443,10 +452,24 @@ def _train_once(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedM
             *fitted.warnings,
             *_another_mix(unlabelled, fitted.calibration, task.objective, chosen),
             *_test_warnings(task, measured.get("")),
-            *([] if measured else _one_sided(fitted.calibration, task.target.classes)),
+            *([] if measured else _one_sided(fitted.calibration, task.target.pair)),
         ],
     )
     return TrainedModel(model, report, kept=kept)
+
+
+def _features_of(
+    task: _Task, watch: _Stopwatch
+) -> tuple[TableFeatures | MatrixFeatures, FloatArray | sparse.csr_array, list[str]]:
+    """The fitted features, the matrix of the rows that are trained on, and warnings; the kernel is chosen by them."""
+    watch.report(0.0)
+    features, X, warnings = _fit_features(task, watch.features)
+    if task.params["kernel"] == AUTO:
+        # Measured on mails and newsgroups: texts are told apart as well or better by a plane, and sooner.
+        has_text = isinstance(features, TableFeatures) and features.has_text
+        task.params["kernel"] = "linear" if has_text else "rbf"
+    watch.report(_FEATURES_DONE, features=features.n_features)
+    return features, X, warnings
 
 
 def _queue(
@@ -481,7 +504,7 @@ def _model_of(task: _Task, features: TableFeatures | MatrixFeatures, decision: D
         algorithm=task.spec.name,
         params=task.params,
         objective=task.objective.to_dict(),
-        classes=task.target.classes,
+        classes=task.target.pair,
         decision=decision,
         features=features,
         key=task.request.key,
@@ -489,7 +512,7 @@ def _model_of(task: _Task, features: TableFeatures | MatrixFeatures, decision: D
     )
 
 
-def _encoder_of(model: Model) -> ReportedEncoder | None:
+def _encoder_of(model: AnyModel) -> ReportedEncoder | None:
     identity = model.encoder
     if identity is None or not isinstance(model.features, TableFeatures):
         return None
@@ -510,7 +533,7 @@ def _promised(
     promise = promise_of(
         task.objective,
         fitted.calibration,
-        task.target.classes[1],
+        task.target.pair[1],
         is_proven=before.level == "proven",
         has_seen=fitted.labeled_split == "full",
         test=test,
@@ -535,11 +558,15 @@ def _ended(status: str, reason: str) -> dict[str, Any]:
 
 def _refit(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> TrainedModel:
     """Train on all rows, as if none had been held out to test on."""
+    return _train_once(_of_all_rows(task), PartsOfRun(parts, _REFITTING), watch)
+
+
+def _of_all_rows(task: _Task) -> _Task:
+    """The same with the test rows among those that are trained on."""
     none = np.empty(0, dtype=task.test_rows.dtype)
     every = np.arange(len(task.target.codes), dtype=task.train_rows.dtype)
     request = replace(task.request, test_fraction=0.0)
-    task = replace(task, request=request, params={**task.params}, test_rows=none, train_rows=every)
-    return _train_once(task, PartsOfRun(parts, _REFITTING), watch)
+    return replace(task, request=request, params={**task.params}, test_rows=none, train_rows=every)
 
 
 def _not_refitted(measured: TrainedModel, *, stopped: bool) -> TrainedModel:
@@ -616,6 +643,8 @@ class _Task:
         Columns that the request does not name, each with what shows that it numbers or names the rows.
     target, spec, params, objective
         `params` lacks nothing but the choice of a kernel, where that is "auto".
+    class_objective : ClassObjective or None
+        None for two classes; with it, `objective` is that of each problem of two.
     test_rows, train_rows : int arrays
         Ascending.
     complete : int array or None
@@ -633,6 +662,7 @@ class _Task:
     spec: AlgorithmSpec
     params: dict[str, Any]
     objective: Objective
+    class_objective: ClassObjective | None
     test_rows: IndexArray
     train_rows: IndexArray
     complete: IndexArray | None
@@ -792,18 +822,36 @@ def _identifiers(request: TrainingRequest) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Target:
-    """Encoded labels: codes (1, 0, -1 for unlabelled) by row, the two class names, and what was odd.
+    """Encoded labels: the code of each row's class, -1 for unlabelled, the names of the classes, and what was odd.
 
-    Where `positives_only`, too few negative rows measure for a threshold to be chosen on them.
+    Of two classes the negative one comes first. Where `positives_only`, too few negative rows measure for a threshold
+    to be chosen on them.
     """
 
     codes: NDArray[np.int8]
-    classes: tuple[str, str]
+    classes: tuple[str, ...]
     warnings: list[str]
     positives_only: bool = False
 
+    @property
+    def is_of_several(self) -> bool:
+        """Whether there are more classes than two."""
+        return len(self.classes) > 2
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The negative and the positive class of two."""
+        negative, positive = self.classes
+        return negative, positive
+
     def count(self, code: int) -> int:
         return int(np.count_nonzero(self.codes == code))
+
+    def code_of(self, label: str) -> int:
+        """The class of a label; of two classes every other label than the positive one is negative."""
+        if self.is_of_several:  # a class of which corrections have left no row stands nowhere
+            return self.classes.index(label) if label in self.classes else 0
+        return _POSITIVE if label == self.pair[1] else _NEGATIVE
 
 
 def _fold(
@@ -833,9 +881,11 @@ def _keep(labels: NDArray[Any], request: TrainingRequest, keep: int) -> NDArray[
     """The labels of so many rows; the others are blanked."""
     values = labels.tolist()
     unlabelled = {None, *request.unlabeled}
-    codes, _, _ = _classes(
+    codes, classes, _ = _classes(
         sorted(label for label in set(values) - unlabelled if not _is_blank(label)), request.positive
     )
+    if len(classes) > 2:
+        raise TrainingError("keep", KEEP_OF_SEVERAL)
     coded = np.fromiter((codes.get(value, _UNLABELLED) for value in values), np.int8, len(values))
     try:
         kept = keep_labels(coded == _POSITIVE, coded != _UNLABELLED, keep, request.keep_seed)
@@ -855,6 +905,7 @@ def _read_labels(labels: NDArray[Any], unmeasured: BoolArray, request: TrainingR
             raise TrainingError("label_text", f"a label has {len(label)} characters; at most 256 are allowed")
         if any(unicodedata.category(character) in ("Cc", "Cs") for character in label):
             raise TrainingError("label_text", f"a label holds a control character: {label!a}")
+    classes: tuple[str, ...]
     if len(found) == 1:
         codes_by_label, classes, warnings = _one_class(found[0], values, request)
     else:
@@ -865,11 +916,8 @@ def _read_labels(labels: NDArray[Any], unmeasured: BoolArray, request: TrainingR
         warnings = [*warnings, said]
     codes = np.fromiter((codes_by_label.get(value, _UNLABELLED) for value in values), np.int8, len(values))
     target = _Target(codes, classes, warnings)
-    few = {
-        name: int(np.count_nonzero(codes[~unmeasured] == code))
-        for name, code in zip(classes, (_NEGATIVE, _POSITIVE), strict=True)
-    }
-    alone = may_lack_negatives(request.algorithm) and target.count(_UNLABELLED) > 0
+    few = {name: int(np.count_nonzero(codes[~unmeasured] == code)) for code, name in enumerate(classes)}
+    alone = len(classes) == 2 and may_lack_negatives(request.algorithm) and target.count(_UNLABELLED) > 0
     if alone and few[classes[0]] < FEWEST_OF_A_CLASS:
         target, few = replace(target, positives_only=True), {classes[1]: few[classes[1]]}
     too_few = too_few_labelled(few, " besides feedback" if unmeasured.any() else "")
@@ -892,7 +940,8 @@ def too_few_labelled(counts: Mapping[str, int], besides: str = "") -> str | None
     """What to say where a class has too few labelled rows to be learned; `counts` are those of each class."""
     if min(counts.values()) >= FEWEST_OF_A_CLASS:
         return None
-    counted = ", ".join(f"{n} of {name!r}" for name, n in counts.items())
+    few = counts if len(counts) <= 2 else {name: n for name, n in counts.items() if n < FEWEST_OF_A_CLASS}
+    counted = _listed([f"{n} of {name!r}" for name, n in few.items()])
     if len(counts) == 1:
         return f"need at least {FEWEST_OF_A_CLASS} labelled positive rows{besides}, got {counted}"
     return f"need at least {FEWEST_OF_A_CLASS} labelled rows of each class{besides}, got {counted}"
@@ -904,8 +953,8 @@ def _is_blank(label: Any) -> bool:
     return not label.strip()
 
 
-def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tuple[str, str], list[str]]:
-    """Code of each label, the two class names, and warnings."""
+def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tuple[str, ...], list[str]]:
+    """Code of each label, the names of the classes, and warnings."""
     if not found:
         raise TrainingError("no_labels", "no row has a label")
     if positive is not None and positive not in found:
@@ -915,10 +964,14 @@ def _classes(found: list[str], positive: str | None) -> tuple[dict[str, int], tu
             if set(found) == codes.keys():
                 negative, positive = codes
                 return codes, (negative, positive), []
+        if len(found) > 2:
+            too_many = many_classes(len(found))
+            if too_many is not None:
+                raise TrainingError("many_classes", too_many)
+            return {label: code for code, label in enumerate(found)}, tuple(found), []
         raise TrainingError(
             "positive_needed",
-            f"the labels are {_quoted(found)}: say which one is positive (all others together are then the negative "
-            "class); only 0/1 and -1/+1 need no telling",
+            f"the labels are {_quoted(found)}: say which one is positive; only 0/1 and -1/+1 need no telling",
         )
     rest = [label for label in found if label != positive]
     codes = {label: _POSITIVE if label == positive else _NEGATIVE for label in found}
@@ -964,30 +1017,62 @@ def many_labels(positive: str, others: Sequence[str]) -> str:
     )
 
 
-def _quoted(labels: Sequence[str], most: int = 10) -> str:
-    shown = ", ".join(repr(label) for label in labels[:most])
-    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+def many_classes(count: int) -> str | None:
+    """What to say of more classes than can be told apart."""
+    if count <= MOST_CLASSES:
+        return None
+    return (
+        f"{count} different labels: at most {MOST_CLASSES} classes are told apart; name one in `positive`, merge some, "
+        "or list those that mean 'not known' in `unlabeled`"
+    )
+
+
+def _quoted(labels: Sequence[str]) -> str:
+    return _listed(list(map(repr, labels)))
+
+
+def _listed(texts: Sequence[str], most: int = 10) -> str:
+    shown = ", ".join(texts[:most])
+    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
 
 
 # -- plan --------------------------------------------------------------------------------------------------------------
 
 
-def _plan(request: TrainingRequest, target: _Target) -> tuple[AlgorithmSpec, dict[str, Any], Objective]:
+def _plan(
+    request: TrainingRequest, target: _Target
+) -> tuple[AlgorithmSpec, dict[str, Any], Objective, ClassObjective | None]:
     some_unlabelled = target.count(_UNLABELLED) > 0
     name = request.algorithm
     try:
         params = validate_params(name, request.params)
-        objective = Objective.parse(request.objective)
+        objective, class_objective = _objectives(request, target)
     except ParamError as error:
         raise TrainingError("params", str(error)) from error
-    except ObjectiveError as error:
+    except (ObjectiveError, ClassObjectiveError) as error:
         raise TrainingError("objective", str(error)) from error
     spec = ALGORITHMS[name]
     if spec.needs_unlabelled and not some_unlabelled:
         raise TrainingError("no_unlabelled", no_unlabelled(name))
     if target.positives_only and objective.abstain is not None:
         raise TrainingError("objective", NO_ABSTAINING)
-    return spec, params, objective
+    if class_objective is not None and params["labeled_split"] != "xfit":
+        raise TrainingError("params", left_out_needed(params["labeled_split"]))
+    return spec, params, objective, class_objective
+
+
+def left_out_needed(split: str) -> str:
+    """Say that several classes are decided by scores of rows that were left out."""
+    return f"labeled_split {split!r} is for two classes: several are told apart by scores of left-out rows, 'xfit'"
+
+
+def _objectives(request: TrainingRequest, target: _Target) -> tuple[Objective, ClassObjective | None]:
+    """That of two classes, and where there are more theirs: each problem of two then has F1."""
+    if not target.is_of_several:
+        return Objective.parse(request.objective), None
+    objective = ClassObjective.parse(request.objective)
+    objective.check_classes(list(target.classes))
+    return Objective("f1"), objective
 
 
 def _split(
@@ -1005,10 +1090,11 @@ def _split(
     measurable = ~corrected.unmeasured
     as_before = target.codes.copy()
     moved = np.flatnonzero(corrected.looked_at & measurable)
-    as_before[moved] = [_POSITIVE if label == target.classes[1] else _NEGATIVE for label in before[moved].tolist()]
+    as_before[moved] = [target.code_of(label) for label in before[moved].tolist()]
     by_chance = corrected.changed & ~corrected.looked_at & measurable
     held_out = _drawn(as_before, measurable & ~by_chance, request) | _drawn(as_before, by_chance, request)
-    if min(np.count_nonzero(target.codes[measurable & ~held_out] == code) for code in (0, 1)) < FEWEST_OF_A_CLASS:
+    stay = target.codes[measurable & ~held_out]
+    if min(np.count_nonzero(stay == code) for code in range(len(target.classes))) < FEWEST_OF_A_CLASS:
         held_out = _drawn(target.codes, measurable, request)
     return np.flatnonzero(held_out), np.flatnonzero(~held_out)
 
@@ -1017,7 +1103,7 @@ def _drawn(codes: NDArray[np.int8], measurable: BoolArray, request: TrainingRequ
     """Which rows are drawn to test on."""
     rng = np.random.default_rng(request.seed)
     held_out = np.zeros(len(codes), dtype=bool)
-    for code in (_NEGATIVE, _POSITIVE):
+    for code in range(int(codes.max(initial=_POSITIVE)) + 1):
         rows = rng.permutation(np.flatnonzero((codes == code) & measurable))
         wanted = math.floor(request.test_fraction * len(rows) + 0.5)
         held_out[rows[: max(0, min(wanted, len(rows) - FEWEST_OF_A_CLASS))]] = True
@@ -1060,12 +1146,12 @@ def _test_warnings(task: _Task, measured: Measures | None) -> list[str]:
     target, rows = task.target, task.test_rows
     warnings = [
         f"too few labelled rows of {name!r}: the test rows hold none"
-        for name, code in zip(target.classes, (_NEGATIVE, _POSITIVE), strict=True)
+        for code, name in enumerate(target.classes)
         if not np.any(target.codes[rows] == code)
     ]
     if measured is not None and measured.n != len(rows):
         warnings.append(f"the training was stopped: {measured.n} of the {len(rows)} test rows were measured on")
-    return [*warnings, *_one_sided(measured, target.classes)]
+    return [*warnings, *([] if target.is_of_several else _one_sided(measured, target.pair))]
 
 
 def _learned_from(

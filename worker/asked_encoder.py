@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import orjson
@@ -14,8 +14,10 @@ import orjson
 from solver.features import Encoder, EncoderIdentity
 from solver.features.encoded import PROBES
 from solver.features.vectors import VectorArray
-from solver.model_file import Model
+from solver.row_model import RowModel
 from worker.protocol import MOST_TEXTS_ASKED, TEXTS_FILE, VECTORS_FILE, JobSpec, Reporter, UnrunnableJobError
+
+TakesRows = TypeVar("TakesRows", bound=RowModel[Any])
 
 SHORT_PATIENCE: Final = 2.0
 """Seconds for which an encoder that does not answer is asked again where the job can do without."""
@@ -142,13 +144,13 @@ class AskedEncoder:
 
 
 def with_encoder(
-    model: Model, job: JobSpec, reporter: Reporter, open_: Encoder | None = None, patience: float | None = None
-) -> Model:
+    model: TakesRows, job: JobSpec, reporter: Reporter, open_: Encoder | None = None, patience: float | None = None
+) -> TakesRows:
     """Return a model with the encoder at hand that it was trained with, if it needs one.
 
     Parameters
     ----------
-    model : Model
+    model : Model or ClassesModel
     job : JobSpec
     reporter : Reporter
     open_ : Encoder, optional

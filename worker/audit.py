@@ -37,7 +37,10 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     UnrunnableJobError
         For what the user can mend.
     """
-    model = with_encoder(model_of(job), job, reporter)
+    found = model_of(job)
+    if not isinstance(found, Model):
+        raise UnrunnableJobError("several_classes", "a model that tells several classes apart has no audits")
+    model = with_encoder(found, job, reporter)
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
     try:

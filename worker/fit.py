@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from service.ingest.columnar import (
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
+from solver.choices import DEFAULT_SCHEME
+from solver.class_training import TrainedClasses, train
+from solver.classes_report import MulticlassReport
 from solver.compared_rows import decisions_on_test
 from solver.corrections import PERSON
 from solver.features import Table
@@ -36,7 +39,7 @@ from solver.parts import OnePart, PartComputed, PartExecutor, numerics
 from solver.report import Report, ReportedPoint
 from solver.retuning import chosen_point
 from solver.tensor_file import read_tensors, write_tensors
-from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest, train
+from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest
 from solver.warm_up import FIRST, LATER, give_back
 from worker.asked_encoder import AskedEncoder
 from worker.compiling import keep_nothing, load
@@ -58,6 +61,7 @@ from worker.shared_parts import SharedParts
 
 __all__ = ["numerics", "run", "run_part", "start_threads", "training_request", "warm_up"]
 
+SomeReport = TypeVar("SomeReport", Report, MulticlassReport)
 NO_LABELS = np.array([], dtype=object)
 READING_DONE = 0.05
 ENCODING_DONE = 0.5
@@ -112,6 +116,9 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     reporter.progress("storing", TRAINING_DONE)
     started = time.monotonic()
     write_model(Path(job.scratch, MODEL_FILE), trained.model)
+    if isinstance(trained, TrainedClasses):
+        told = trained.report.with_seconds(reading=reading, storing=time.monotonic() - started)
+        return Result(trained.model.algorithm, trained.model.manifest, told.to_dict(), None)
     if trained.labelled is not None:
         labelled, tested = trained.labelled, trained.tested
         if tested is not None:
@@ -170,7 +177,7 @@ def run_part(job: JobSpec, reporter: Reporter) -> None:
     raise UnrunnableJobError("no_such_part", f"the training has no stage {wanted['stage']!r}")
 
 
-def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[TrainedModel, float]:
+def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[TrainedModel | TrainedClasses, float]:
     """Read the data and train; also return the seconds that reading took."""
     layout = cast("Layout", job.layout)
     reporter.progress("reading", 0.0)
@@ -209,12 +216,18 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
         trained = train(data, labels, request, corrections=corrections, progress=progress, parts=parts)
     except TrainingError as error:
         raise UnrunnableJobError(error.code, error.message) from error
-    if keys is not None and trained.kept is not None:
+    if isinstance(trained, TrainedModel) and keys is not None and trained.kept is not None:
         trained = replace(trained, kept=trained.kept.named_by(keys.tolist()))
     if joined is not None:
-        warnings = [*joined.warnings, *trained.report.warnings]
-        trained = replace(trained, report=replace(trained.report, labels=joined.report, warnings=warnings))
+        if isinstance(trained, TrainedClasses):
+            return replace(trained, report=_joined_report(trained.report, joined)), reading
+        return replace(trained, report=_joined_report(trained.report, joined)), reading
     return trained, reading
+
+
+def _joined_report(report: SomeReport, joined: JoinedLabels) -> SomeReport:
+    """The report with how the labels of another data set found their rows."""
+    return replace(report, labels=joined.report, warnings=[*joined.warnings, *report.warnings])
 
 
 class _Encoding:
@@ -321,6 +334,7 @@ def training_request(
         objective=body["objective"],
         # A job that waited while the service was updated may have them in another form.
         positive=None if positive is None else composed(positive),
+        scheme=body.get("scheme") or DEFAULT_SCHEME,
         unlabeled=[composed(label) for label in body["unlabeled"]],
         negative=[composed(label) for label in body.get("negative") or ()],
         fold=labels.get("fold", False),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar, cast
@@ -24,7 +23,8 @@ from service.ingest.keys import InexactKeyError, key_texts
 from solver.band import Band
 from solver.features import BadRow, FeatureCounts, FeatureError, MatrixData, Table
 from solver.kernels.parallel import single_threaded_blas, thread_count
-from solver.model_file import Model, ModelFileError, Predictions, read_model
+from solver.model_file import AnyModel, Model, ModelFileError, Predictions, read_any_model
+from solver.multiclass.file import ClassPredictions
 from solver.typing import FloatArray
 from worker.asked_encoder import SHORT_PATIENCE, with_encoder
 from worker.dataset_file import dataset_file, read_again
@@ -37,6 +37,7 @@ BLOCK_ROWS = 16_384
 SHADOW_BLOCK_ROWS = 2_048
 """Smaller: a job that is to end has some seconds for that, in which the block at hand must become ready."""
 Block = Table | MatrixData
+AnyPredictions = Predictions | ClassPredictions
 Item = TypeVar("Item")
 Computed = TypeVar("Computed")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -44,7 +45,7 @@ FIELDS = [("row", pa.int64()), ("label", pa.string()), ("score", pa.float64()), 
 Keys = NDArray[np.object_] | None
 
 
-def model_of(job: JobSpec) -> Model:
+def model_of(job: JobSpec) -> AnyModel:
     """Return the model that the supervisor has put into the job's folder, with the threshold of its request.
 
     Raises
@@ -53,15 +54,17 @@ def model_of(job: JobSpec) -> Model:
         If the file is damaged.
     """
     try:
-        return deciding_by(read_model(Path(job.scratch, MODEL_FILE)), job.request)
+        return deciding_by(read_any_model(Path(job.scratch, MODEL_FILE)), job.request)
     except ModelFileError as error:
         raise UnrunnableJobError(
             "damaged_model", "the stored model is damaged and cannot be applied; train it again"
         ) from error
 
 
-def deciding_by(model: Model, asked: Mapping[str, Any]) -> Model:
+def deciding_by(model: AnyModel, asked: Mapping[str, Any]) -> AnyModel:
     """Return the model with what was applied to it, if anything was when the job was asked for."""
+    if not isinstance(model, Model):
+        return model
     return model.with_threshold(asked["threshold"], Band.from_json(asked.get("abstain")))
 
 
@@ -86,7 +89,8 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         with dataset_file(job) as path:
             rows = count_rows(path, layout)
             key = model.key if model.key is not None and model.key in column_names(path, layout) else None
-            with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE), key) as writer:
+            classes = None if isinstance(model, Model) else [str(label) for label in model.classes]
+            with open_writer(job.request["format"], Path(job.scratch, PREDICTIONS_FILE), key, classes) as writer:
                 rows_of_model = rows_for(job, path, layout, model, ROWS_FILE)
                 for made, met, keys in decisions(model, rows_of_model, layout, BLOCK_ROWS, key):
                     writer.write(done, made, keys)
@@ -111,15 +115,24 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         "rows": done,
         "labels": dict(labels),
         "undecided": undecided,
-        "threshold": model.decision.threshold,
-        "threshold_probability": model.decision.threshold_probability,
-        "abstain": model.decision.told_band,
+        **_decides_by(model),
         "warnings": counts.warnings(),
     }
     return Result(model.algorithm, {}, report | compared)
 
 
-def rows_for(job: JobSpec, path: Path, layout: Layout, model: Model, file_name: str) -> Path:
+def _decides_by(model: AnyModel) -> dict[str, Any]:
+    """What the report says of that; several classes have no threshold."""
+    if not isinstance(model, Model):
+        return {"threshold": None, "threshold_probability": None, "abstain": None}
+    return {
+        "threshold": model.decision.threshold,
+        "threshold_probability": model.decision.threshold_probability,
+        "abstain": model.decision.told_band,
+    }
+
+
+def rows_for(job: JobSpec, path: Path, layout: Layout, model: AnyModel, file_name: str) -> Path:
     """Return where the rows are as the model reads them.
 
     What the upload made of a file is a guess where its options say nothing: 1.234 may have become one and a bit where
@@ -139,14 +152,14 @@ def rows_for(job: JobSpec, path: Path, layout: Layout, model: Model, file_name: 
 
 
 def decisions(
-    model: Model, path: Path, layout: Layout, block_rows: int, key: str | None = None
-) -> Iterator[tuple[Predictions, FeatureCounts, Keys]]:
+    model: AnyModel, path: Path, layout: Layout, block_rows: int, key: str | None = None
+) -> Iterator[tuple[AnyPredictions, FeatureCounts, Keys]]:
     """Yield what a model says of a data set, block by block, with the keys of the rows.
 
     An error of a row names it by its place in the whole data set.
     """
 
-    def decide(numbered: tuple[int, Block]) -> tuple[Predictions, FeatureCounts, Keys]:
+    def decide(numbered: tuple[int, Block]) -> tuple[AnyPredictions, FeatureCounts, Keys]:
         first_row, block = numbered
         try:
             keys = key_texts(block.columns[key]) if key is not None and isinstance(block, Table) else None
@@ -168,7 +181,7 @@ def _with_first_rows(blocks: Iterator[Block]) -> Iterator[tuple[int, Block]]:
 
 
 def _compare(
-    job: JobSpec, path: Path, layout: Layout, model: Model, codes: NDArray[np.int8], reporter: Reporter
+    job: JobSpec, path: Path, layout: Layout, model: AnyModel, codes: NDArray[np.int8], reporter: Reporter
 ) -> dict[str, Any]:
     """Let the shadow of the alias decide on the same rows, now that all are predicted, and count what the two said.
 
@@ -179,14 +192,14 @@ def _compare(
     done = failed = 0
     try:
         if job.attempt == 1:
-            shadow = deciding_by(read_model(Path(job.scratch, SHADOW_FILE)), job.request["shadow"])
+            shadow = deciding_by(read_any_model(Path(job.scratch, SHADOW_FILE)), job.request["shadow"])
             shadow = with_encoder(shadow, job, reporter, patience=SHORT_PATIENCE)
             rows_of_shadow = rows_for(job, path, layout, shadow, SHADOW_ROWS_FILE)
             for made, _, _ in decisions(shadow, rows_of_shadow, layout, SHADOW_BLOCK_ROWS):
                 ours, theirs = codes[done : done + len(made.labels)], _codes(shadow, made)
-                for our, their in itertools.product(_CODES, _CODES):
-                    said = _CODES[our](model), _CODES[their](shadow)
-                    pairs[said] += int(np.count_nonzero((ours == our) & (theirs == their)))
+                both, rows = np.unique(np.stack([ours, theirs]), axis=1, return_counts=True)
+                for our, their, count in zip(*both.tolist(), rows.tolist(), strict=True):
+                    pairs[_label_of(model, our), _label_of(shadow, their)] += count
                 done += len(ours)
                 if reporter.progress("predicting", 1.0):
                     break
@@ -197,17 +210,14 @@ def _compare(
     return {"pairs": counted, "dropped": len(codes) - done - failed, "failed": failed}
 
 
-_CODES: dict[int, Callable[[Model], str | None]] = {
-    -1: lambda model: str(model.classes[0]),
-    0: lambda _: None,
-    1: lambda model: str(model.classes[1]),
-}
-"""What a model says of a row, in a byte."""
+def _label_of(model: AnyModel, code: int) -> str | None:
+    return None if code < 0 else str(model.classes[code])
 
 
-def _codes(model: Model, made: Predictions) -> NDArray[np.int8]:
-    positive, negative = model.decision.says(made.scores)
-    return positive.astype(np.int8) - negative.astype(np.int8)
+def _codes(model: AnyModel, made: AnyPredictions) -> NDArray[np.int8]:
+    """What a model says of each row, in a byte: the place of the class among its classes, -1 for none."""
+    places = {str(label): place for place, label in enumerate(model.classes)}
+    return np.fromiter((-1 if label is None else places[label] for label in made.labels), np.int8, len(made.labels))
 
 
 def _map_ahead(apply: Callable[[Item], Computed], blocks: Iterator[Item]) -> Iterator[Computed]:
@@ -234,17 +244,24 @@ def _map_ahead(apply: Callable[[Item], Computed], blocks: Iterator[Item]) -> Ite
 class PredictionWriter(Protocol):
     """Writes predictions in one format."""
 
-    def write(self, first_row: int, made: Predictions, keys: Keys) -> None:
+    def write(self, first_row: int, made: AnyPredictions, keys: Keys) -> None:
         """Write the predictions of a block; `first_row` is the number of its first row."""
 
 
 @contextlib.contextmanager
-def open_writer(form: str, path: Path, key: str | None) -> Iterator[PredictionWriter]:
-    """Open a file for predictions in ``csv``, ``parquet`` or ``jsonl``, with the column `key` behind ``row`` if any."""
-    schema = pa.schema([FIELDS[0], *([] if key is None else [(key, pa.string())]), *FIELDS[1:]])
+def open_writer(
+    form: str, path: Path, key: str | None, classes: Sequence[str] | None = None
+) -> Iterator[PredictionWriter]:
+    """Open a file for predictions in ``csv``, ``parquet`` or ``jsonl``, with the column `key` behind ``row`` if any.
+
+    Of several classes there is a score and a probability of each, too: in columns such as ``score.NAME``, in JSON Lines
+    in the objects ``scores`` and ``probabilities``.
+    """
+    of_classes = [(f"{what}.{name}", pa.float64()) for what in ("score", "probability") for name in classes or ()]
+    schema = pa.schema([FIELDS[0], *([] if key is None else [(key, pa.string())]), *FIELDS[1:], *of_classes])
     if form == "jsonl":
         with path.open("wb") as file:
-            yield _JsonLines(file, key)
+            yield _JsonLines(file, key, classes)
     elif form == "parquet":
         with pa.parquet.ParquetWriter(path, schema) as parquet:
             yield _Arrow(parquet, schema)
@@ -272,16 +289,17 @@ class _Arrow:
         self._schema = schema
         self._spell = spell
 
-    def write(self, first_row: int, made: Predictions, keys: Keys) -> None:
+    def write(self, first_row: int, made: AnyPredictions, keys: Keys) -> None:
         spelt = {label: None if label is None else self._spell(label) for label in set(made.labels)}
-        probabilities = made.probabilities
+        scores, probabilities = _of_said(made)
         columns = [
             pa.array(np.arange(first_row, first_row + len(made.labels))),
             # never altered, not even where a spreadsheet would take one for a formula: others are joined by it
             *([] if keys is None else [pa.array(keys.tolist(), pa.string())]),
             pa.array([spelt[label] for label in made.labels], pa.string()),
-            pa.array(made.scores),
+            pa.array(scores),
             pa.nulls(len(made.labels), pa.float64()) if probabilities is None else pa.array(probabilities),
+            *(pa.array(column) for matrix in _by_class(made) for column in np.ascontiguousarray(matrix.T)),
         ]
         self._file.write_table(pa.table(columns, schema=self._schema))
 
@@ -289,11 +307,21 @@ class _Arrow:
 class _JsonLines:
     """One JSON object a line, put together by Arrow: that is twice as fast as Python, and lets go of its lock."""
 
-    def __init__(self, file: BinaryIO, key: str | None) -> None:
+    def __init__(self, file: BinaryIO, key: str | None, classes: Sequence[str] | None = None) -> None:
         self._file = file
+        self._names = [orjson.dumps(name).decode() for name in classes or ()]
         self._key = "" if key is None else f",{orjson.dumps(key).decode()}:"
 
-    def write(self, first_row: int, made: Predictions, keys: Keys) -> None:
+    def write(self, first_row: int, made: AnyPredictions, keys: Keys) -> None:
+        scores, probabilities = _of_said(made)
+        of_classes: list[Any] = []
+        for name, matrix in zip(("scores", "probabilities"), _by_class(made), strict=False):
+            starts = [f"{',' if place else ''}{label}:" for place, label in enumerate(self._names)]
+            columns = np.ascontiguousarray(matrix.T)
+            parts = [
+                part for start, column in zip(starts, columns, strict=True) for part in (start, _json_numbers(column))
+            ]
+            of_classes += [f',"{name}":{{', *parts, "}"]
         spelt = {label: orjson.dumps(label).decode() for label in set(made.labels)}
         lines = pc.binary_join_element_wise(
             '{"row":',
@@ -303,13 +331,29 @@ class _JsonLines:
             ',"label":',
             pa.array([spelt[label] for label in made.labels], pa.string()),
             ',"score":',
-            _json_numbers(made.scores),
+            _json_numbers(scores),
             ',"probability":',
-            "null" if made.probabilities is None else _json_numbers(made.probabilities),
+            "null" if probabilities is None else _json_numbers(probabilities),
+            *of_classes,
             "}\n",
             "",  # between them
         )
         self._file.write("".join(lines.to_pylist()).encode())
+
+
+def _of_said(made: AnyPredictions) -> tuple[FloatArray, FloatArray | None]:
+    """Score and probability of each row; of several classes those of the one that is said, or nearest to it."""
+    if isinstance(made, ClassPredictions):
+        return made.winning_scores, made.winning_probabilities
+    return made.scores, made.probabilities
+
+
+def _by_class(made: AnyPredictions) -> list[FloatArray]:
+    """Scores and probabilities of several classes, (rows, classes) each; NaN where a model has none."""
+    if not isinstance(made, ClassPredictions):
+        return []
+    none = np.full(made.scores.shape, np.nan)
+    return [made.scores, none if made.probabilities is None else made.probabilities]
 
 
 def _json_numbers(values: FloatArray) -> pa.Array:

@@ -26,6 +26,7 @@ from service.models.schemas import (
     Drift,
     Model,
     ModelSummary,
+    MulticlassModel,
     OperatingPoint,
     PutAlias,
     Shadow,
@@ -85,9 +86,12 @@ def models_router(models: ModelService, exports: ExportService, queues: QueueSer
         return models.list(caller.project_id, cursor, limit)
 
     @router.get("/{model_id}", operation_id="getModel", responses=problems(404))
-    def get(caller: Reader, model_id: ModelName) -> Model:
-        """Show a model: what was asked, what it reached (with intervals), how, and what it cost."""
-        return models.get(caller.project_id, model_id)
+    def get(caller: Reader, model_id: ModelName) -> Model | MulticlassModel:
+        """Show a model: what was asked, what it reached (with intervals), how, and what it cost.
+
+        One of several classes has their confusion matrix and the figures of each in its report, and no threshold.
+        """
+        return models.get_any(caller.project_id, model_id)
 
     @router.get(
         "/{model_id}/curves/{kind}",

@@ -256,6 +256,8 @@ def _found(session: Session, project_id: str, body: AuditRequest) -> tuple[Model
         If there is no such model or data set.
     RowsDoNotFit
         If the data set lacks columns that the model needs.
+    SeveralClasses
+        If the model tells several classes apart.
     """
     models = ModelRepository(session, project_id)
     model = ModelFileRepository(session, project_id).find(body.model)
@@ -267,6 +269,7 @@ def _found(session: Session, project_id: str, body: AuditRequest) -> tuple[Model
         errors.append(FieldError("body.dataset", "there is no such data set"))
     if model is None or dataset is None or errors:
         raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+    models.require_two_classes(model.model_id, "audits")
     check_columns(dataset, models.columns(model.model_id))
     return model, dataset
 

@@ -28,6 +28,9 @@ AWAY_SECONDS = 60.0
 AT_WORK = ("queued", "running", "preparing", "receiving", "received")
 """What jobs, batches, audits and uploads are of which more is to come."""
 
+OF_CLASSES = ("macro_f1", "accuracy")
+"""Objectives of three classes and more; costs and floors of theirs are said in JSON."""
+
 
 class ClientError(Exception):
     """The service was not reached, or refused; the message has its own words.
@@ -373,13 +376,15 @@ def _field_problem(field: str, message: str) -> str:
 def parse_objective(
     text: str, confidence: float | None = None, certificate: str | None = None, abstain: float | None = None
 ) -> dict[str, Any]:
-    """Turn ``recall=0.95`` and its kind into the objective of ``POST /train``.
+    """Turn ``recall=0.95`` and its kind, or JSON, into the objective of ``POST /train``.
 
     Raises
     ------
     ValueError
         It is none of the known forms.
     """
+    if text.lstrip().startswith("{"):
+        return _json_objective(text, confidence, certificate, abstain)
     kind, _, value = text.partition("=")
     if confidence is not None and kind not in TARGET_KINDS:
         raise ValueError("a confidence goes with a target only: a precision, a recall or a false positive rate")
@@ -398,10 +403,11 @@ def parse_objective(
                 objective["beta"] = float(value)
             case "cost":
                 objective["false_negative"], objective["false_positive"] = map(float, value.split(":"))
-            case _ if text != "f1":
+            case _ if text not in ("f1", *OF_CLASSES):
                 raise ValueError
     except ValueError:
-        known = "precision=0.9, recall=0.95, precision_recall=0.9:0.8, ham_loss=0.001, f1, f_beta=2, cost=5:1"
+        known = "precision=0.9, recall=0.95, precision_recall=0.9:0.8, ham_loss=0.001, f1, f_beta=2, cost=5:1, "
+        known += "macro_f1, accuracy"
         raise ValueError(f"{text!r} is none of {known}; more is said by --confidence and --abstain") from None
     if confidence is not None:
         objective["confidence"] = confidence
@@ -410,6 +416,19 @@ def parse_objective(
     if abstain is not None:
         objective["abstain"] = {"precision": abstain}
     return objective
+
+
+def _json_objective(text: str, *options: object) -> dict[str, Any]:
+    """Return an objective that is written as ``POST /train`` takes it; raises ValueError."""
+    if any(option is not None for option in options):
+        raise ValueError("an objective in JSON says confidence, certificate and abstain itself")
+    try:
+        made = json.loads(text)
+    except ValueError:
+        raise ValueError("the objective begins like JSON and is none") from None
+    if not isinstance(made, dict):
+        raise ValueError("the objective should be a JSON object")
+    return made
 
 
 def parse_audit_objective(text: str, at_most: float | None = None) -> dict[str, Any]:

@@ -72,7 +72,8 @@ app = typer.Typer(
 
 OBJECTIVES = (
     "precision=0.9, recall=0.95, precision_recall=0.9:0.8, false_positive_rate=0.001 (or ham_loss=0.001: at most this "
-    "share of the others is flagged), f1, f_beta=2, or cost=5:1 (of a false negative and of a false positive)."
+    "share of the others is flagged), f1, f_beta=2, or cost=5:1 (of a false negative and of a false positive); of "
+    "three classes and more macro_f1 or accuracy; or JSON, as POST /train takes it."
 )
 NO_ROWS_OF_TEXT = frozenset(
     (
@@ -205,6 +206,13 @@ def train(
             help="The class that the objective speaks of.", show_default="1, where the labels are 0/1 or -1/+1"
         ),
     ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            help="Of three classes and more: one_vs_one (a problem of two for each pair) or one_vs_rest.",
+            show_default="one_vs_one",
+        ),
+    ] = None,
     confidence: Annotated[
         float | None, typer.Option(help="Probability with which the target shall hold on new rows.")
     ] = None,
@@ -304,6 +312,7 @@ def train(
         raise typer.BadParameter(str(error)) from None
     optional = {
         "positive": positive,
+        "scheme": scheme,
         "key": key,
         "test_fraction": test_fraction,
         "alias": alias,

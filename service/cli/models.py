@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.advice import in_flags, print_notes
+from service.cli.class_figures import print_classes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
-from service.cli.words import abstain_words, audit_command, objective_words, outcome_words, promise_words, reasons
-from solver.report import Estimate, FeedbackReport, Measures, Report, ReportedPoint, Succession
+from service.cli.words import (
+    abstain_words,
+    audit_command,
+    feedback_words,
+    interval_words,
+    objective_words,
+    outcome_words,
+    promise_words,
+    reasons,
+    refit_words,
+)
+from solver.classes_report import MulticlassReport, is_of_several
+from solver.report import Measures, Report, ReportedPoint, Succession
 
 if TYPE_CHECKING:
     from service.cli.client import Connection
@@ -171,10 +183,13 @@ def print_outcome(client: Connection, job: dict[str, Any]) -> None:
 
 def print_model(client: Connection, model: dict[str, Any]) -> None:
     """Print the id of a model, what it was trained on, what was asked of it, what came out, and how it was measured."""
-    report, applied = Report.from_dict(model["report"]), model["operating_point"]
     print(model["id"])
     names = _dataset_names(client, [model["dataset_id"]])
     print(f"trained {_on(model['dataset_id'], names)}{_aliases(', '.join(model['aliases']))}")
+    if is_of_several(model["report"]):
+        print_classes(MulticlassReport.from_dict(model["report"]))
+        return
+    report, applied = Report.from_dict(model["report"]), model["operating_point"]
     # What decides now; the report always shows what the training chose.
     point = ReportedPoint.from_dict(applied) if applied else report
     print(f"{report.algorithm}, objective {outcome_words(point)}")
@@ -215,27 +230,11 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
         print(report.positives_only.sentence)
     _print_succession(report.succession)
     if report.refit is not None:
-        measured, labelled = report.refit.measured, report.refit.labelled
-        print(
-            f"the test is of a model of {measured:,} labels; this one learned from all {labelled:,}, the test rows too"
-        )
+        print(refit_words(report.refit))
     if report.feedback is not None:
         print(feedback_words(report.feedback))
     judged = [] if report.judge is None else [report.judge.sentence]
     print_notes((*judged, *_comparison_notes(report), *report.warnings), sys.stdout)
-
-
-def feedback_words(told: FeedbackReport) -> str:
-    """Say what became of corrected rows."""
-    relabelled = f"{told.relabelled} got a label"
-    if told.newly_labelled is not None:
-        relabelled = f"{told.newly_labelled} got a first label, {told.relabelled - told.newly_labelled} another label"
-    audited = f"; {told.audited} were looked at in audits" if told.audited else ""
-    return (
-        f"feedback: {told.rows} rows sent: {relabelled}, {told.confirmed} had it already, {told.added} were not in the "
-        f"data set and are added; {told.random} were drawn at random and are measured on{audited}"
-        + "".join(f"; {each.rows} of {each.source}, weighing {each.weight:g}, nobody gave" for each in told.concluded)
-    )
 
 
 def _print_succession(told: Succession | None) -> None:
@@ -251,10 +250,6 @@ def _print_succession(told: Succession | None) -> None:
 
 def print_measures(*measured: tuple[str, Measures | None], title: str = "", called: str = "called positive") -> None:
     """Print a table of what was measured, with a column for each set of rows, calibration rows first."""
-
-    def interval(estimate: Estimate | None) -> str:
-        return "undefined" if estimate is None else f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
-
     known = [(name, measures) for name, measures in measured if measures is not None]
     shown = {"precision": "precision", "recall": "recall", "f1": "F1"}
     if any(measures.false_positive_rate is not None for _, measures in known):
@@ -264,7 +259,7 @@ def print_measures(*measured: tuple[str, Measures | None], title: str = "", call
     rows = [
         ("rows", *(measures.n for _, measures in known)),
         (called, *(measures.predicted_positives for _, measures in known)),
-        *((word, *(interval(getattr(measures, each)) for _, measures in known)) for each, word in shown.items()),
+        *((word, *(interval_words(getattr(measures, each)) for _, measures in known)) for each, word in shown.items()),
     ]
     if known:
         print_table(title, ("", *(name for name, _ in known)), rows)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from solver.choices import TARGET_KINDS
-from solver.report import Abstention, ReportedPoint, percent
+from solver.report import Abstention, Estimate, FeedbackReport, Refit, ReportedPoint, percent
 
+MOST_FLOORS = 5
+"""What is asked of single classes, named in a line."""
 UNDECIDED = "undecided"
 """Stands in the place of a label that a model did not give."""
 
@@ -30,6 +32,15 @@ def _aim_words(objective: dict[str, Any]) -> str:
             return "best F1"
         case {"kind": "f_beta", "beta": beta}:
             return f"best F-beta, beta {beta:g}"
+        case {"kind": "macro_f1" | "accuracy" | "cost" as kind, **rest} if kind != "cost" or "costs" in rest:
+            floors = [
+                f"{name} {target:g} of {label!r}"
+                for label, each in (objective.get("floors") or {}).items()
+                for name, target in each.items()
+            ]
+            more = f" and {len(floors) - MOST_FLOORS} more" if len(floors) > MOST_FLOORS else ""
+            aim = {"macro_f1": "best macro-F1", "accuracy": "best accuracy"}.get(kind, "lowest cost by class")
+            return ", ".join([aim, *floors[:MOST_FLOORS]]) + more + _confidence_words(objective)
         case {"kind": "cost", "false_negative": negative, "false_positive": positive}:
             return f"lowest cost, false negative {negative:g}, false positive {positive:g}"
     return str(objective.get("kind"))
@@ -132,3 +143,27 @@ def abstain_words(chosen: Abstention) -> str:
         )
     ]
     return f"{'; '.join(said)}; else undecided: {chosen.undecided} of {chosen.rows} calibration rows"
+
+
+def feedback_words(told: FeedbackReport) -> str:
+    """Say what became of corrected rows."""
+    relabelled = f"{told.relabelled} got a label"
+    if told.newly_labelled is not None:
+        relabelled = f"{told.newly_labelled} got a first label, {told.relabelled - told.newly_labelled} another label"
+    audited = f"; {told.audited} were looked at in audits" if told.audited else ""
+    return (
+        f"feedback: {told.rows} rows sent: {relabelled}, {told.confirmed} had it already, {told.added} were not in the "
+        f"data set and are added; {told.random} were drawn at random and are measured on{audited}"
+        + "".join(f"; {each.rows} of {each.source}, weighing {each.weight:g}, nobody gave" for each in told.concluded)
+    )
+
+
+def interval_words(estimate: Estimate | None) -> str:
+    """Say a measure with its interval."""
+    return "undefined" if estimate is None else f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
+
+def refit_words(told: Refit) -> str:
+    """Say that the test rows were learned after they had measured."""
+    measured, labelled = f"{told.measured:,}", f"{told.labelled:,}"
+    return f"the test is of a model of {measured} labels; this one learned from all {labelled}, the test rows too"

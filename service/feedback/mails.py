@@ -12,6 +12,7 @@ from service.feedback.errors import FeedbackDoesNotFit, FeedbackInUse
 from service.feedback.keeping import NO_ALIAS, feedback_row, keep_feedback
 from service.feedback.repository import FeedbackRepository
 from service.ingest.mail import FIELDS, mail_identity
+from service.models.errors import SeveralClasses
 from service.models.repository import AliasRepository, ModelRepository, ModelShape
 from service.predictions.errors import RowsDoNotFit
 from service.predictions.inputs import rows_of
@@ -80,6 +81,8 @@ class MailFeedback:
             model = ModelRepository(session, project_id).shape_behind(alias)
         if model is None:
             raise InvalidRequest.of("body.alias", NO_ALIAS)
+        if len(model.labels) > 2:
+            raise SeveralClasses.lacking("spam and good mail to learn")
         try:
             rows = rows_of_mails(model, [message])
         except RowsDoNotFit as error:

@@ -28,6 +28,8 @@ from solver.features import BadRow, FeatureError, matrix_from_rows, meant_rows
 from solver.reading import Reading
 
 OPERATION = "addFeedback"
+MOST_NAMED = 10
+"""Labels in an error."""
 OF_DATASETS = ("keys", "numbers")
 """What names rows of a data set."""
 
@@ -152,7 +154,9 @@ def _checked_labels(model: ModelShape, labels: Sequence[str]) -> list[str]:
     labels = [label if label in allowed else number_label(label) for label in labels]
     for position, label in enumerate(labels):
         if label not in allowed:
-            named = " or ".join(repr(known) for known in model.labels)
+            named = " or ".join(map(repr, model.labels[:MOST_NAMED]))
+            if len(model.labels) > MOST_NAMED:
+                named += f" or one of {len(model.labels) - MOST_NAMED} more"
             raise FeedbackDoesNotFit.of(f"body.labels.{position}", f"should be one of the model's labels, {named}")
     return labels
 

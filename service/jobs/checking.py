@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from service.db.tables import DatasetRow
@@ -15,9 +16,16 @@ from service.ingest.keys import inexact_key
 from service.ingest.labels import BOOLEANS, composed, fault, number_label
 from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
 from service.ingest.options import correction
+from service.jobs.class_checking import (
+    HOW_TO_TELL_APART,
+    class_errors,
+    fault_of_classes,
+    scheme_errors,
+    tells_classes_apart,
+)
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
-from solver.estimate import Demand, estimate_training
+from solver.estimate import Demand, estimate_classes, estimate_training
 from solver.kinds import identifier_warning
 from solver.labels import all_but, folded, folding, spelling_warning, unclear_labels
 from solver.operating_point import Objective, ObjectiveError, check_rule
@@ -49,10 +57,6 @@ RUN_ENTRIES = 400
 DATE_FEATURES = 8
 MOST_LISTED = 20
 LONGEST_LISTED = 40
-_SEVERAL = (
-    "; it names the class that is told from all others (a model that tells several classes apart is trained in "
-    "Python: prefsvm.OneVsRest)"
-)
 """Characters; what is longer helps nobody in an error."""
 MAIL_DATE = "date"
 """Column of mails that is no feature by default."""
@@ -121,6 +125,7 @@ def check_training(
     if dataset.format == "mail":
         request["features"]["exclude"] += _excluded_of_mails(body, dataset)
     errors = [
+        *scheme_errors(body, request),
         *_target_errors(body, request, labels, feedback_rows, dataset),
         *_column_errors(body, dataset, identifiers),
         *_key_errors(body, dataset),
@@ -136,6 +141,12 @@ def check_training(
     if errors:
         raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
     estimate = _estimate(request, dataset, labels, identifiers, settings, feedback_rows)
+    if request["scheme"] is not None:
+        too_much = fault_of_classes(
+            partial(_estimate, request, dataset, labels, identifiers, settings, feedback_rows), request, settings
+        )
+        if too_much is not None:
+            raise InvalidRequest.of(too_much.field, too_much.message)
     if estimate.least_bytes > settings.job_memory_bytes:
         message = (
             f"the training would need at least {estimate.least_bytes / 2**20:,.0f} MiB, and a job may use "
@@ -229,9 +240,10 @@ def _target_errors(
     if wrong is not None:
         yield FieldError("body.target", f"one of its labels {wrong}; is target the right column?")
         return
-    if body.positive is None and not _may_be_plain_labels(target, body.unlabeled):
+    of_classes = tells_classes_apart(body)
+    if body.positive is None and not of_classes and not _may_be_plain_labels(target, body.unlabeled):
         found = _labels(target, body.unlabeled) or {}
-        several = _SEVERAL if len(found) > 2 else ""
+        several = HOW_TO_TELL_APART if len(found) > 2 else ""
         yield FieldError(
             "body.positive", f"is required unless the labels are 0 and 1 or -1 and +1{_listed(list(found))}{several}"
         )
@@ -257,6 +269,9 @@ def _target_errors(
         meant = f"; {near[0]!r} differs from it in capitals or blanks only" if near else ""
         said = _words_gone(target) or meant or _listed(list(have)) or _why_number(target)
         yield FieldError("body.positive", "no row of the target column has this label" + said)
+    elif of_classes and positive is None:
+        labels = _labels(target, request["unlabeled"])
+        yield from class_errors(request, labels, target, bool(feedback_rows) or may_repeat)
     else:
         labels = _labels(target, request["unlabeled"])
         keep = request["labels"]["keep"]
@@ -596,10 +611,12 @@ def _algorithm_errors(body: TrainRequest, request: dict[str, Any]) -> list[Field
     except ParamError as error:
         return [FieldError(f"body.params.{error.name}", str(error))]
     try:
-        if request["operating_point"] is not None:
+        if request["operating_point"] is not None and not tells_classes_apart(body):
             Objective.parse(request["operating_point"])
     except ObjectiveError as error:
         return [FieldError("body.operating_point", str(error))]
+    if tells_classes_apart(body):  # whose problems of two have F1
+        return []
     try:
         check_rule(request["params"]["threshold_rule"], Objective.parse(request["objective"]))
     except ObjectiveError as error:
@@ -627,7 +644,9 @@ def _estimate(
     identifiers: Mapping[str, str],
     settings: Settings,
     feedback_rows: int,
+    classes: int | None = None,
 ) -> Demand:
+    """What a training will need; of several classes also of fewer ones than there are, `classes`."""
     memory_bytes = settings.job_memory_bytes
     is_encoded = settings.encoder_model is not None and request["features"]["text"].get("encoder") not in NO_ENCODER
     dimensions = (settings.encoder_dimensions or ENCODER_DIMENSIONS) if is_encoded else 0
@@ -648,7 +667,12 @@ def _estimate(
     params = validate_params(algorithm, given)
     if params["kernel"] == AUTO:
         params["kernel"] = "linear" if _has_text(request, dataset, identifiers) else "rbf"
-    return estimate_training(
+    of_classes = request["scheme"] is not None
+    demand: Callable[..., Demand] = estimate_training
+    if of_classes:
+        distinct = target.get("distinct", 3) if labels is None else len(labels)
+        demand = partial(estimate_classes, classes=classes or max(3, distinct), scheme=request["scheme"])
+    return demand(
         rows=rows,
         labelled=labelled + feedback_rows,
         features=features,

@@ -12,7 +12,7 @@ from pydantic.config import JsonDict
 from service.encoders.names import AUTO_ENCODER
 from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body, Label
-from solver.choices import AliasPolicy
+from solver.choices import AliasPolicy, Scheme
 
 
 class JobStatus(StrEnum):
@@ -147,7 +147,15 @@ class TrainRequest(Body):
     target: Name = Field(description="Column that holds the labels: of the data set, or of `labels.dataset`.")
     positive: Label | None = Field(
         default=None,
-        description="The class that precision, recall and costs speak of. Required unless the labels are 0/1 or -1/+1.",
+        description="The class that precision, recall and costs speak of. Required unless the labels are 0/1 or -1/+1, "
+        "or are three or more and the objective is one of several classes (`macro_f1`, `accuracy`, `cost` with "
+        "`costs`): these are told apart.",
+    )
+    scheme: Scheme | None = Field(
+        default=None,
+        description="Of several classes: a problem of two for each pair (`one_vs_one`, the default, measured to be "
+        "better) or for each class against the rest (`one_vs_rest`: fewer problems, and ONNX has a form for it). The "
+        "unlabelled rows have a part in each.",
     )
     unlabeled: list[Label] = Field(
         default=[], max_length=100, description="Labels that mean 'not known'. A missing cell always does."
@@ -155,8 +163,8 @@ class TrainRequest(Body):
     negative: list[Label] = Field(
         default=[],
         max_length=100,
-        description="All labels of the negative class; any other one is then refused. Needed where a label is a word "
-        "for a missing value (`NA`, `unknown`, …), or -1 beside 0 and 1, and is meant as a class.",
+        description="All labels of the negative class (of several classes, of all); any other one is then refused. "
+        "Needed where a label is a word for a missing value (`NA`, `unknown`, …), or -1 beside 0 and 1, and a class.",
     )
     labels: Labels = Labels()
     key: Name | None = Field(

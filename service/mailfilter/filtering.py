@@ -22,7 +22,7 @@ from service.errors import InvalidRequest, Problem
 from service.feedback.mails import MailLearned
 from service.leaving import ClientGone, Gone
 from service.mailfilter.verdict import Reason, Verdict, verdict_of
-from service.models.errors import DamagedModel, ModelNotFound
+from service.models.errors import DamagedModel, ModelNotFound, SeveralClasses
 from service.predictions.deciding import Decisions, ReadyModel
 from service.predictions.errors import RowsDoNotFit
 from service.schemas import is_alias
@@ -51,6 +51,7 @@ _REASONS: tuple[tuple[tuple[type[Exception], ...], Reason], ...] = (
     ((ModelNotFound,), "no_model"),
     ((RowsDoNotFit,), "not_of_mails"),
     ((DamagedModel,), "damaged_model"),
+    ((SeveralClasses,), "several_classes"),
     ((Unauthorized, Forbidden), "no_access"),
     ((TooManyRequests,), "too_many_requests"),
     ((EncoderAway, ClientGone), "encoder_away"),
@@ -234,6 +235,8 @@ class MailFilter:
             self._models.labelled_counts(project_id, alias)
         except ModelNotFound:
             return False
+        except SeveralClasses:  # whoever learns for it says so
+            return True
         return True
 
     async def _check(self, raw: bytes, user: str | None, until: float) -> Verdict:

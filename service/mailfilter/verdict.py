@@ -31,6 +31,7 @@ Reason = Literal[
     "not_of_mails",
     "slow",
     "too_few_labels",
+    "several_classes",
     "too_large",
     "too_many_requests",
     "too_many_values",
@@ -87,13 +88,14 @@ class Verdict:
 
 
 def verdict_of(made: Decisions, ready: ReadyModel, alias: str) -> Verdict:
-    """Return what a model says of one mail. The class that it was trained to find is spam."""
+    """Return what a model says of one mail; raises `SeveralClasses`. The class that it was trained to find is spam."""
     (said,) = made.predictions
+    model = ready.of_two
     label, score, probability = said["label"], said["score"], said["probability"]
-    kind: Kind = "unsure" if label is None else "spam" if label == str(ready.model.classes[1]) else "ham"
+    kind: Kind = "unsure" if label is None else "spam" if label == str(model.classes[1]) else "ham"
     return Verdict(
         kind,
-        points_of(float(score or 0.0), made.threshold, ready.typical_distance),
+        points_of(float(score or 0.0), model.decision.threshold, ready.typical_distance),
         alias=alias,
         model=made.model,
         label=None if label is None else str(label),

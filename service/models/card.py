@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from service.models.repository import Origin
-from service.models.schemas import Model, OperatingPoint
+from service.models.schemas import Model, MulticlassModel, OperatingPoint
 from service.models.words import alone_words
 from solver.report import Abstention, Estimate, Measures, PositivesOnly, Report
 
@@ -21,7 +21,7 @@ def model_card(model: Model, origin: Origin) -> str:
     """Return the card of a model."""
     parts = (
         *(_head(model), _promised(model), _asked(model), _reached(model), _succeeded(model)),
-        *(_data(model, origin), _notes(model)),
+        *(data_lines(model, origin, _rows(model)), notes_lines(model)),
     )
     return "\n".join(line for part in parts for line in part) + "\n"
 
@@ -30,12 +30,12 @@ def _head(model: Model) -> Iterator[str]:
     report = model.report
     yield f"# Model {model.id}"
     yield ""
-    names = f", known as {', '.join(map(_code, model.aliases))}" if model.aliases else ""
-    yield f"Tells {_text(report.classes.positive)} from {_text(report.classes.negative)}{names}."
-    yield f"Made {model.created_at:%Y-%m-%d %H:%M} UTC with {_code(model.algorithm)}."
+    names = f", known as {', '.join(map(code, model.aliases))}" if model.aliases else ""
+    yield f"Tells {plain_text(report.classes.positive)} from {plain_text(report.classes.negative)}{names}."
+    yield f"Made {model.created_at:%Y-%m-%d %H:%M} UTC with {code(model.algorithm)}."
     yield ""
     if model.abstain is None:
-        yield f"A row is {_text(report.classes.positive)} when its score is above {_threshold(model)}."
+        yield f"A row is {plain_text(report.classes.positive)} when its score is above {_threshold(model)}."
     else:
         yield from _abstaining(model, model.abstain)
 
@@ -49,7 +49,7 @@ def _abstaining(model: Model, chosen: Abstention) -> Iterator[str]:
     ):
         as_probability = "" if part is None else f" (a probability of {part:.3g})"
         when = "of no row" if at is None else f"of a row whose score is {side} {at:.6g}{as_probability}"
-        yield f"{_text(called.label)} is said {when}."
+        yield f"{plain_text(called.label)} is said {when}."
     yield f"All other rows are left undecided. In between lies the threshold of the objective, {_threshold(model)}."
 
 
@@ -65,22 +65,22 @@ def _promised(model: Model) -> Iterator[str]:
     if model.proven_by is not None:
         for audit in model.audits:
             if audit.id == model.proven_by:
-                yield from ("", f"**Audit {audit.id}: {_text(audit.sentence)}.**")
+                yield from ("", f"**Audit {audit.id}: {plain_text(audit.sentence)}.**")
         if promise is not None:
-            yield from ("", _text(alone_words(promise)))
+            yield from ("", plain_text(alone_words(promise)))
     elif promise is not None:
-        yield from ("", f"**{_text(promise.sentence)}**")
+        yield from ("", f"**{plain_text(promise.sentence)}**")
     needs = None if promise is None else promise.needs
     if needs is not None and needs.by_audit and model.proven_by is None:
         dataset = "FILE" if needs.checkable == 0 else model.dataset_id or "FILE"
         asked = f"--objective {model.objective['kind']}={model.objective['target']:g}"
-        command = _code(f"prefsvm audit {model.id} {dataset} {asked}")
-        yield from ("", f"An audit of it begins with {command}, or {_code('POST /audits')}.")
+        command = code(f"prefsvm audit {model.id} {dataset} {asked}")
+        yield from ("", f"An audit of it begins with {command}, or {code('POST /audits')}.")
     for audit in model.audits:
         if audit.id == model.proven_by:
             continue
         of_another = "" if audit.in_use else f" (by the threshold {audit.threshold:.6g}, which is not in use)"
-        yield from ("", f"Audit {audit.id}: {_text(audit.sentence)}{of_another}.")
+        yield from ("", f"Audit {audit.id}: {plain_text(audit.sentence)}{of_another}.")
 
 
 def _asked(model: Model) -> Iterator[str]:
@@ -117,15 +117,15 @@ def _reached(model: Model) -> Iterator[str]:
     yield ""
     shown = [name for name in MEASURES if any(getattr(measured, name) is not None for *_, measured in known)]
     body = [
-        [_text(name), "" if threshold is None else f"{threshold:.4g}", str(measured.n)]
+        [plain_text(name), "" if threshold is None else f"{threshold:.4g}", str(measured.n)]
         + [_estimate(measured, measure) for measure in shown]
         for name, threshold, measured in known
     ]
-    yield from _table(["", "threshold", "rows", *shown], body)
+    yield from table(["", "threshold", "rows", *shown], body)
     if report.comparison is not None and report.comparison.returned == "no_unlabelled":
         yield from ("", "The unlabelled rows did not help enough here: this is the model without them.")
     if report.judge is not None:
-        yield from ("", _text(report.judge.sentence))
+        yield from ("", plain_text(report.judge.sentence))
     if report.refit is not None:
         yield ""
         yield f"The model that the test rows measured had learned from {report.refit.measured:,} labelled rows. Then it"
@@ -136,9 +136,9 @@ def _reached(model: Model) -> Iterator[str]:
 
 def _without_negatives(told: PositivesOnly) -> Iterator[str]:
     """What is known of a model that no negative row has measured, as it was trained."""
-    yield from (_text(told.sentence), "")
+    yield from (plain_text(told.sentence), "")
     body = [[name, f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})"] for name, each in told.figures]
-    yield from _table(["as trained", "with a 95 % interval"], body)
+    yield from table(["as trained", "with a 95 % interval"], body)
 
 
 def _succeeded(model: Model) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _succeeded(model: Model) -> Iterator[str]:
     told = model.report.succession
     if told is None or told.model is None:
         return
-    yield from ("", "## Beside the model before", "", _text(told.sentence))
+    yield from ("", "## Beside the model before", "", plain_text(told.sentence))
     if told.rows is None:
         return
     yield from ("", "Both on the same rows; neither had learned a label of theirs when it decided.", "")
@@ -155,64 +155,70 @@ def _succeeded(model: Model) -> Iterator[str]:
         [name, str(measured.n), *(_estimate(measured, measure) for measure in shown)]
         for name, measured in ((told.model, told.rows.before), ("this training", told.rows.now))
     ]
-    yield from _table(["", "rows", *shown], body)
+    yield from table(["", "rows", *shown], body)
 
 
-def _data(model: Model, origin: Origin) -> Iterator[str]:
+def data_lines(model: Model | MulticlassModel, origin: Origin, rows: str) -> Iterator[str]:
+    """Yield what the model was made from; `rows` counts them, in words."""
     request: Mapping[str, Any] = origin.request or {}
     yield from ("", "## Data", "")
     if origin.dataset_name is None:
         yield "* The data set was deleted."
     else:
-        yield f"* {_text(origin.dataset_name)} ({model.dataset_id}, SHA-256 {_code(origin.dataset_sha256 or '')})"
-    yield "* Rows: " + ", ".join(f"{getattr(model.report.rows, name):,} {name}" for name in ROWS)
+        yield f"* {plain_text(origin.dataset_name)} ({model.dataset_id}, SHA-256 {code(origin.dataset_sha256 or '')})"
+    yield f"* Rows: {rows}"
     if "target" in request:
-        yield f"* Labels from the column {_text(str(request['target']))}"
+        yield f"* Labels from the column {plain_text(str(request['target']))}"
     features = request.get("features") or {}
     for word, names in (
         ("Only these columns", features.get("include")),
         ("Without the columns", features.get("exclude")),
     ):
         if names:
-            shown = ", ".join(map(_text, names[:20])) + (", …" if len(names) > 20 else "")
+            shown = ", ".join(map(plain_text, names[:20])) + (", …" if len(names) > 20 else "")
             yield f"* {word}: {shown}"
     if model.columns:
-        known = ", ".join(f"{_text(column.name)} ({column.kind})" for column in model.columns[:MOST_COLUMNS])
+        known = ", ".join(f"{plain_text(column.name)} ({column.kind})" for column in model.columns[:MOST_COLUMNS])
         more = f" and {len(model.columns) - MOST_COLUMNS} more" if len(model.columns) > MOST_COLUMNS else ""
         yield f"* A row has the columns {known}{more}"
     encoder = model.report.encoder
     if encoder is not None:
-        columns = ", ".join(map(_text, encoder.columns[:20]))
+        columns = ", ".join(map(plain_text, encoder.columns[:20]))
         yield (
-            f"* Texts of {columns} are sent to the encoder {_text(encoder.model)} ({encoder.dimensions} numbers), when "
-            "predicting, too"
+            f"* Texts of {columns} are sent to the encoder {plain_text(encoder.model)} ({encoder.dimensions} numbers), "
+            "when predicting, too"
         )
     if "seed" in request:
         yield f"* Seed {request['seed']}, test fraction {request.get('test_fraction', 0):g}"
     if model.report.params:
         yield "* Parameters: " + ", ".join(
-            f"{_text(name)} = {_text(str(value))}" for name, value in sorted(model.report.params.items())
+            f"{plain_text(name)} = {plain_text(str(value))}" for name, value in sorted(model.report.params.items())
         )
 
 
-def _notes(model: Model) -> Iterator[str]:
+def _rows(model: Model) -> str:
+    return ", ".join(f"{getattr(model.report.rows, name):,} {name}" for name in ROWS)
+
+
+def notes_lines(model: Model | MulticlassModel) -> Iterator[str]:
+    """Yield the warnings of the training, and which bytes the model is."""
     if model.report.warnings:
         yield from ("", "## Warnings", "")
-        yield from (f"* {_text(warning)}" for warning in model.report.warnings)
-    yield from ("", "## Bytes", "", f"{model.bytes:,} bytes, SHA-256 {_code(model.sha256)}")
+        yield from (f"* {plain_text(warning)}" for warning in model.report.warnings)
+    yield from ("", "## Bytes", "", f"{model.bytes:,} bytes, SHA-256 {code(model.sha256)}")
 
 
 def _objective(objective: Mapping[str, Any]) -> str:
     kind = str(objective.get("kind"))
-    parts = [f"{_text(name)} {value:g}" for name, value in objective.items() if isinstance(value, int | float)]
+    parts = [f"{plain_text(name)} {value:g}" for name, value in objective.items() if isinstance(value, int | float)]
     abstain = objective.get("abstain")
     if abstain is not None:
         parts.append(f"undecided where precision {abstain['precision']:g} is not likely")
-    return f"**{_text(kind)}**" + (f" ({', '.join(parts)})" if parts else "")
+    return f"**{plain_text(kind)}**" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _status(point: Report | OperatingPoint, model: Model) -> str:
-    return f"{_code(point.status)}{_reason(point, model)}"
+    return f"{code(point.status)}{_reason(point, model)}"
 
 
 def _reason(point: Report | OperatingPoint, model: Model) -> str:
@@ -222,7 +228,7 @@ def _reason(point: Report | OperatingPoint, model: Model) -> str:
         point.status_reason == promise.sentence
         or (promise.level == "missed" and point.status == "preference_unmet" and point.threshold == model.threshold)
     )
-    return "" if is_said or not point.status_reason else f". {_text(point.status_reason)}"
+    return "" if is_said or not point.status_reason else f". {plain_text(point.status_reason)}"
 
 
 def _estimate(measured: Measures, name: str) -> str:
@@ -232,18 +238,20 @@ def _estimate(measured: Measures, name: str) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table."""
     yield f"| {' | '.join(head)} |"
     yield "|" + " --- |" * len(head)
     for row in body:
         yield f"| {' | '.join(row)} |"
 
 
-def _text(text: str) -> str:
+def plain_text(text: str) -> str:
     """A text from outside as plain text: on one line, and without a meaning in Markdown or HTML."""
     line = "".join(character if character.isprintable() else " " for character in text[:500])
     return re.sub(r"([\\`*_{}\[\]<>#!|~&$])", r"\\\1", line)
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
+    """Return a text that needs no escaping, as code."""
     return f"`{text}`"

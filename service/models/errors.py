@@ -25,6 +25,18 @@ class AliasInUse(Problem, type="alias-in-use", title="The alias is in use", stat
     """A training that waits or runs learns the feedback that was sent for it."""
 
 
+class SeveralClasses(InvalidRequest, type="several-classes", title="The model tells several classes apart"):
+    """What was asked for is there for models of two classes only."""
+
+    @classmethod
+    def lacking(cls, what: str) -> "SeveralClasses":
+        """Return the problem that a model of several classes has no such thing."""
+        return cls(f"this model tells several classes apart and has no {what}: {CURE}")
+
+
+CURE = "train one of two classes, with the class that matters as `positive`"
+
+
 class NoShadow(NotFound, type="no-shadow", title="No such shadow", detail="this alias has no shadow"):
     """The alias has no shadow."""
 

@@ -10,12 +10,15 @@ from typing import Literal
 
 from service.db.session import Database
 from service.models.card import model_card
-from service.models.errors import DamagedModel, NoCurve, NotExportable
+from service.models.class_card import card_of_classes
+from service.models.errors import DamagedModel, NoCurve, NotExportable, SeveralClasses
 from service.models.files import ModelFiles
 from service.models.html_report import html_report
 from service.models.repository import ModelFile, ModelRepository
+from service.models.schemas import MulticlassModel
 from service.models.service import ModelService
 from solver.export import NoSuchFormError, libsvm_text, with_threshold
+from solver.model_file import Model
 from solver.tensor_file import TensorFileError
 
 ExportFormat = Literal["safetensors", "onnx", "libsvm"]
@@ -55,17 +58,24 @@ class ExportService:
         """
         file = self._files.find(project_id, name)
         if form == "libsvm":
+            model = self._files.read(file)
+            if not isinstance(model, Model):
+                raise NotExportable.of(
+                    "query.format", "a model of several classes has no form for LIBSVM here; use onnx or safetensors"
+                )
             try:
-                lines = libsvm_text(self._files.read(file).decision)
+                lines = libsvm_text(model.decision)
             except NoSuchFormError as error:
                 raise NotExportable.of("query.format", str(error)) from None
             return Export("text/plain; charset=utf-8", f"{file.model_id}.libsvm", (line.encode() for line in lines))
         if form == "onnx":
             # Loaded where it is used: it takes a third of a second and 30 MB, which most processes never need.
+            from solver.classes_onnx import onnx_classes
             from solver.onnx_export import OnnxExportError, onnx_model
 
+            model = self._files.read(file)
             try:
-                whole = onnx_model(self._files.read(file))
+                whole = onnx_model(model) if isinstance(model, Model) else onnx_classes(model)
             except OnnxExportError as error:
                 raise NotExportable.of("query.format", str(error)) from None
             return Export(BINARY, f"{file.model_id}.onnx", iter((whole,)), {"Content-Length": str(len(whole))})
@@ -77,13 +87,18 @@ class ExportService:
 
     def card(self, project_id: str, name: str) -> str:
         """Return the model card as Markdown; raises `ModelNotFound`."""
-        model = self._models.get(project_id, name)
+        model = self._models.get_any(project_id, name)
         with self._database.transaction() as session:
-            return model_card(model, ModelRepository(session, project_id).origin(model.id))
+            origin = ModelRepository(session, project_id).origin(model.id)
+        return card_of_classes(model, origin) if isinstance(model, MulticlassModel) else model_card(model, origin)
 
     def report(self, project_id: str, name: str) -> str:
-        """Return the report to send, as HTML; raises `ModelNotFound`."""
-        model = self._models.get(project_id, name)
+        """Return the report to send, as HTML; raises `ModelNotFound`, and `SeveralClasses`: their card has it all."""
+        model = self._models.get_any(project_id, name)
+        if isinstance(model, MulticlassModel):
+            raise SeveralClasses(
+                "a model that tells several classes apart has no report.html; GET /models/{id}/card has the same"
+            )
         try:
             thresholds = self._models.thresholds(project_id, model.id)
         except NoCurve:

@@ -9,7 +9,7 @@ from service.db.session import Database
 from service.models.chunks import stream_chunks
 from service.models.errors import DamagedModel, ModelNotFound
 from service.models.repository import ModelFile, ModelFileRepository
-from solver.model_file import Model, ModelFileError, read_model
+from solver.model_file import AnyModel, Model, ModelFileError, read_any_model
 from solver.nearest import KeptRows, KeptRowsError
 
 logger = logging.getLogger("prefsvm.models")
@@ -29,10 +29,11 @@ class ModelFiles:
             raise ModelNotFound
         return file
 
-    def read(self, file: ModelFile) -> Model:
+    def read(self, file: ModelFile) -> AnyModel:
         """Return a model with the threshold that was applied last; raises `ModelNotFound`, `DamagedModel`."""
         try:
-            return read_model(b"".join(self.stream(file))).with_threshold(file.threshold, file.band)
+            model = read_any_model(b"".join(self.stream(file)))
+            return model.with_threshold(file.threshold, file.band) if isinstance(model, Model) else model
         except ModelFileError:
             logger.exception("model unreadable", extra={"fields": {"model": file.model_id}})
             raise DamagedModel("the stored model cannot be read by this version") from None

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from service.schemas import Body
+from service.schemas import Body, Label
 from solver.choices import FALSE_POSITIVE_KINDS as FALSE_POSITIVE_KINDS  # for the pages, too
-from solver.choices import Certificate
+from solver.choices import MOST_CLASSES, Certificate
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 
@@ -30,6 +41,10 @@ def _lost(value: Any, check: ValidatorFunctionWrapHandler) -> float:
     except ValidationError:
         raise PydanticCustomError("share", "should be a number above 0 and below 1: 0.001 for 0.1 %") from None
     return made
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
 
 
 def _no_text(value: Any) -> Any:
@@ -127,12 +142,99 @@ class FBetaObjective(Decided):
     beta: Annotated[float, Field(gt=0, le=100)]
 
 
+class ClassFloor(Body):
+    """What a class must reach: one of the two."""
+
+    precision: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Of the rows that are said to be of the class.", exclude_if=_is_none
+    )
+    recall: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Of the rows that are of the class.", exclude_if=_is_none
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.precision is None) == (self.recall is None):
+            raise PydanticCustomError("floor", "should have either precision or recall")
+        return self
+
+
+Floors = Annotated[dict[Label, ClassFloor], Field(max_length=MOST_CLASSES)]
+FLOORS = (
+    "By class, a precision or recall that it must reach. A row of which no class is sure enough is left undecided "
+    "(`label` null)."
+)
+FLOORS_CONFIDENCE = (
+    "Floors are to hold together with this probability, by exact bounds on left-out rows; null: on these rows."
+)
+
+
+class ClassesObjective(Body):
+    """What objectives of three classes and more may ask for besides."""
+
+    floors: Floors = Field(default={}, description=FLOORS)
+    confidence: Confidence | None = Field(default=None, description=FLOORS_CONFIDENCE)
+
+
+class MacroF1Objective(ClassesObjective):
+    """Of three classes and more: the highest mean of the classes' F1."""
+
+    kind: Literal["macro_f1"]
+
+
+class AccuracyObjective(ClassesObjective):
+    """Of three classes and more: the highest share of rows that are given their class."""
+
+    kind: Literal["accuracy"]
+
+
+ClassCosts = Annotated[
+    dict[Label, Annotated[dict[Label, Annotated[float, Field(ge=0, le=1e9)]], Field(max_length=MOST_CLASSES)]],
+    Field(min_length=1, max_length=MOST_CLASSES),
+]
+
+
 class CostObjective(Decided):
-    """The lowest cost of wrong decisions."""
+    """The lowest cost of wrong decisions: of two classes `false_negative` and `false_positive`, of more `costs`."""
 
     kind: Literal["cost"]
-    false_negative: ErrorCost
-    false_positive: ErrorCost
+    costs: ClassCosts | None = Field(
+        default=None,
+        description="Of three classes and more: for a true class and the one that is said the cost of a row. What is "
+        "not named costs 1 where the two differ, and 0 where they do not.",
+        exclude_if=_is_none,
+    )
+    false_negative: ErrorCost | None = Field(default=None, validate_default=True, exclude_if=_is_none)
+    false_positive: ErrorCost | None = Field(default=None, validate_default=True, exclude_if=_is_none)
+    floors: Floors | None = Field(default=None, description=f"Beside `costs`. {FLOORS}", exclude_if=_is_none)
+    confidence: Confidence | None = Field(
+        default=None, description=f"Beside `floors`. {FLOORS_CONFIDENCE}", exclude_if=_is_none
+    )
+
+    @field_validator("false_negative", "false_positive")
+    @classmethod
+    def _of_two(cls, value: float | None, info: ValidationInfo) -> float | None:
+        has_costs = info.data.get("costs") is not None
+        if value is None and not has_costs and "costs" in info.data:
+            raise PydanticCustomError("missing", "Field required")
+        if value is not None and has_costs:
+            raise PydanticCustomError("cost", "is of two classes; `costs` are of three and more: give one of them")
+        return value
+
+    @model_validator(mode="after")
+    def _of_several(self) -> Self:
+        if self.costs is None and (self.floors is not None or self.confidence is not None):
+            raise PydanticCustomError("cost", "floors and confidence are of three classes and more, beside `costs`")
+        if self.costs is not None and self.abstain is not None:
+            raise PydanticCustomError("cost", "abstain is of two classes; of more, say `floors`")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_abstain(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        made: dict[str, Any] = serialize(self)
+        if self.costs is not None:
+            made.pop("abstain", None)
+        return made
 
 
 ObjectiveBody = Annotated[
@@ -142,6 +244,8 @@ ObjectiveBody = Annotated[
     | FalsePositiveRateObjective
     | F1Objective
     | FBetaObjective
+    | MacroF1Objective
+    | AccuracyObjective
     | CostObjective,
     Field(discriminator="kind"),
     BeforeValidator(_no_text),

@@ -26,7 +26,7 @@ from service.db.tables import (
     OperatingPointRow,
 )
 from service.identifiers import is_id
-from service.models.errors import AliasNotFound, ModelNotFound
+from service.models.errors import AliasNotFound, ModelNotFound, SeveralClasses
 from service.paging import page_of
 from service.schemas import is_alias
 from solver.band import Band
@@ -114,7 +114,8 @@ class ModelShape:
     id: str
     columns: list[dict[str, Any]]
     """Name and kind, and length of vectors; empty for a model of a matrix."""
-    labels: tuple[str, str]
+    labels: tuple[str, ...]
+    """Of two classes the negative one comes first."""
     width: int | None
     """Columns of the matrix; None for a model of a table."""
     first_index: int
@@ -282,7 +283,7 @@ class ModelRepository(Repository):
         return ModelShape(
             id=model_id,
             columns=columns,
-            labels=(str(classes["negative"]), str(classes["positive"])),
+            labels=_labels(classes),
             width=of_decision["n_features"] if is_matrix else None,
             first_index=of_features["first_index"] if is_matrix else 0,
             readings=of_features.get("readings", {}),
@@ -326,11 +327,18 @@ class ModelRepository(Repository):
         """Return the data set that a model was trained on; None once it was deleted."""
         return self._session.scalar(select(ModelRow.dataset_id).where(self._is(model_id)))
 
+    def require_two_classes(self, model_id: str, what: str) -> None:
+        """Raise `SeveralClasses` where a model tells several classes apart and has no such thing."""
+        if len(self.shape(model_id).labels) > 2:
+            raise SeveralClasses.lacking(what)
+
     def labelled_counts(self, model_id: str) -> tuple[int, int]:
         """Return how many negative and positive rows a model learned from; raises `ModelNotFound`."""
         rows = self._session.scalar(select(ModelRow.report["rows"]).where(self._is(model_id)))
         if rows is None:
             raise ModelNotFound
+        if "by_class" in rows:
+            raise SeveralClasses.lacking("positive class")
         return int(rows["negative"]), int(rows["positive"])
 
     def unsealed_audit(self, model_id: str) -> str | None:
@@ -364,6 +372,11 @@ class ModelRepository(Repository):
 
     def _is(self, model_id: str) -> ColumnElement[bool]:
         return and_(ModelRow.project_id == self._project_id, ModelRow.id == model_id)
+
+
+def _labels(classes: Any) -> tuple[str, ...]:
+    """Return the labels that a manifest says: a list of several classes, or the names of two."""
+    return tuple(map(str, classes if isinstance(classes, list) else (classes["negative"], classes["positive"])))
 
 
 _COLUMNS = select(ModelRow.report["columns"])

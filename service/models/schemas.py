@@ -10,6 +10,8 @@ from pydantic.config import JsonDict
 
 from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body
+from solver.classes_report import ClassesFigures as ClassesFigures  # for the pages, too
+from solver.classes_report import MulticlassReport
 from solver.report import Abstention, Estimate, Measures, ModelColumn, Promise, Report
 
 
@@ -28,7 +30,9 @@ class ModelSummary(Answer):
         description="Of the point in use; `damaged` where the stored report is not whole: every other call that needs "
         "it says so with `damaged-model`."
     )
-    threshold: float | None = Field(description="The one in use. Null for a damaged model.")
+    threshold: float | None = Field(
+        description="The one in use. Null for a damaged model, and for one of several classes, which has none."
+    )
     abstain: Abstention | None = Field(
         default=None, description="Of the point in use: which scores get no label. Null: each row gets one."
     )
@@ -181,6 +185,15 @@ class Model(ModelSummary):
         description="What a row for POST /predict must have; empty for models of matrices, whose gaps are zeros."
     )
     report: Report
+
+
+class MulticlassModel(ModelSummary):
+    """A model of three classes or more with its report. It has no threshold, and no operating points."""
+
+    columns: list[ModelColumn] = Field(
+        description="What a row for POST /predict must have; empty for models of matrices, whose gaps are zeros."
+    )
+    report: MulticlassReport
 
 
 class CurvePoint(Answer):

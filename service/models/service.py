@@ -26,6 +26,7 @@ from service.models.errors import (
     NoCurve,
     NoShadow,
     NothingToRollBack,
+    SeveralClasses,
 )
 from service.models.proven import proven_thresholds
 from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
@@ -39,6 +40,7 @@ from service.models.schemas import (
     Model,
     ModelAudit,
     ModelSummary,
+    MulticlassModel,
     OperatingPoint,
     PutAlias,
     Shadow,
@@ -51,10 +53,11 @@ from service.models.verdicts import proving_audit, verdict_of, verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver.band import Band
+from solver.classes_report import MulticlassReport, is_of_several
 from solver.evaluation import Sigmoid
 from solver.evaluation.probability import band_probabilities
 from solver.operating_point import Objective
-from solver.report import Report, ReportedPoint
+from solver.report import Promise, Report, ReportedPoint
 from solver.retuning import NotOfTheCurveError, chosen_point, stored_promise
 
 logger = logging.getLogger("prefsvm.models")
@@ -88,11 +91,22 @@ class ModelService:
         self._changed = changed
 
     def get(self, project_id: str, name: str) -> Model:
+        """Return a model of two classes with its report; raises `ModelNotFound`, `SeveralClasses`."""
+        found = self.get_any(project_id, name)
+        if isinstance(found, MulticlassModel):
+            raise SeveralClasses.lacking("threshold, which this is about")
+        return found
+
+    def get_any(self, project_id: str, name: str) -> Model | MulticlassModel:
         """Return a model with its report; raises `ModelNotFound`."""
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
             row = models.require(models.id_of(name))
             audits, proofs = models.audits_of(row.id, MOST_AUDITS), models.proofs([row.id])[row.id]
+        if is_of_several(row.report):
+            with _whole(row.id):
+                several = MulticlassReport.from_dict(row.report)
+                return MulticlassModel(**_summary_of_several(row), columns=several.columns, report=several)
         with _whole(row.id):
             report = Report.from_dict(row.report)
             applied = None if row.applied is None else _promised(OperatingPoint.model_validate(row.applied), report)
@@ -212,6 +226,8 @@ class ModelService:
                 raise ModelNotFound
             rows = models.applied_points(model_id, cursor, limit)
             stored, _ = models.report(model_id)
+        if is_of_several(stored):
+            return Page[OperatingPoint](items=[], next_cursor=None)
         with _whole(model_id):
             report = Report.from_dict(stored)
         return as_page(rows, limit, lambda row: _promised(OperatingPoint.model_validate(row), report))
@@ -384,9 +400,22 @@ def _whole(model_id: str) -> Iterator[None]:
         ) from None
 
 
+def _summary_of_several(row: StoredModel) -> dict[str, Any]:
+    """Return what a list says of a model of several classes."""
+    promise = row.report.get("promise")
+    return _stored(row) | {
+        "objective": row.report["objective"],
+        "status": row.report["status"],
+        "threshold": None,
+        "promise": None if promise is None else Promise.from_dict(promise),
+    }
+
+
 def _listed(row: StoredModel, proofs: Sequence[AuditRow]) -> ModelSummary:
     """Return a model for a list, also a damaged one: the others on its page must not go with it."""
     try:
+        if is_of_several(row.report):
+            return ModelSummary(**_summary_of_several(row))
         if row.applied is None:
             return ModelSummary(**_summary(row, ReportedPoint.from_dict(_NOT_LISTED | row.report), proofs))
         told = {name: value for name, value in row.report.items() if value is not None}
@@ -438,10 +467,14 @@ def report_of(session: Session, project_id: str, name: str) -> tuple[str, Report
     Raises
     ------
     ModelNotFound, DamagedModel
+    SeveralClasses
+        If it is not of two classes.
     """
     models = ModelRepository(session, project_id)
     model_id = models.id_of(name)
     stored, applied = models.report(model_id)
+    if is_of_several(stored):
+        raise SeveralClasses.lacking("threshold, which this is about")
     with _whole(model_id):
         report = Report.from_dict(stored)
     return model_id, report, None if applied is None else _promised(OperatingPoint.model_validate(applied), report)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from service.db.tables import ModelChunkRow, ModelRow, OperatingPointRow
 from service.identifiers import new_id
-from solver.report import Report
+from solver.classes_report import AnyReport
 
 CHUNK_BYTES = 1 << 20
 
@@ -30,7 +30,7 @@ class FinishedModel:
     id: str
     algorithm: str
     manifest: dict[str, Any]
-    report: Report
+    report: AnyReport
     path: Path
     bytes: int
     sha256: str
@@ -77,7 +77,7 @@ def store_model(session: Session, project_id: str, job_id: str, dataset_id: str 
         )
 
 
-def store_report(session: Session, model_id: str, report: Report) -> None:
+def store_report(session: Session, model_id: str, report: AnyReport) -> None:
     """Write the report of a model that `store_model` has written: it says how long that took, too."""
     session.execute(update(ModelRow).where(ModelRow.id == model_id).values(report=report.to_dict()))
 

@@ -9,6 +9,8 @@ from service.models.schemas import ProvenThresholds
 from service.shown_text import number, percent
 from solver.report import Promise
 
+MOST_FLOORS = 5
+"""What is asked of single classes, named in a sentence."""
 LEVELS: Mapping[str | None, str] = {
     "proven": "Proven",
     "likely": "Likely",
@@ -41,6 +43,12 @@ def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
         case {"kind": "false_positive_rate" | "ham_loss", "at_most": at_most}:
             others = "good mails" if objective["kind"] == "ham_loss" else "other rows"
             return f"Of the {others}, it flags at most {number(100 * at_most)} %{sure}"
+        case {"kind": "macro_f1"}:
+            return f"The highest mean of the classes' F1{_floors(objective, sure)}"
+        case {"kind": "accuracy"}:
+            return f"As many rows as possible are given their class{_floors(objective, sure)}"
+        case {"kind": "cost", "costs": _}:
+            return f"As little cost as possible, by which class is taken for which{_floors(objective, sure)}"
         case {"kind": "cost", "false_negative": missed, "false_positive": alarm}:
             return f"A miss costs {number(missed)}, a false alarm {number(alarm)}: as little cost as possible"
         case {"kind": "f1"}:
@@ -48,6 +56,19 @@ def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
         case {"kind": "f_beta", "beta": beta}:
             return f"The best balance of precision and recall, with recall counted {number(beta)} times (F-beta)"
     return "Not known"
+
+
+def _floors(objective: Mapping[str, Any], sure: str) -> str:
+    """Say what single classes must reach."""
+    wanted = [
+        f"{name} {percent(target)} of “{label}”"
+        for label, each in (objective.get("floors") or {}).items()
+        for name, target in each.items()
+    ]
+    if not wanted:
+        return ""
+    more = f" and {len(wanted) - MOST_FLOORS} more" if len(wanted) > MOST_FLOORS else ""
+    return f", with {', '.join(wanted[:MOST_FLOORS])}{more}{sure}; rows that it is not sure enough of get no label"
 
 
 def alone_words(promise: Promise) -> str:

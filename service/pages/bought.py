@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from service import charts
-from service.models.errors import AliasNotFound, DamagedModel, ModelNotFound
+from service.models.errors import AliasNotFound, DamagedModel, ModelNotFound, SeveralClasses
 from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Model
 from service.pages.services import Services
@@ -67,5 +67,5 @@ def bought(services: Services, project: str, alias: str) -> Bought | None:
 def _there(services: Services, project: str, model_id: str) -> Model | None:
     try:
         return services.models.get(project, model_id)
-    except (ModelNotFound, DamagedModel):
+    except (ModelNotFound, DamagedModel, SeveralClasses):
         return None

@@ -28,11 +28,13 @@ from service.models.schemas import (
     ChooseOperatingPoint,
     Drift,
     Model,
+    MulticlassModel,
     OperatingPoint,
     PutAlias,
     Shadow,
     Thresholds,
 )
+from service.pages.class_figures import confusion, measured
 from service.pages.forms import BUTTON, Form, Written, parsed
 from service.pages.objectives import objective_fields, objective_in
 from service.pages.room import Room
@@ -94,7 +96,9 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
     @router.get("/ui/models/{name}")
     def show(request: Request, caller: Reader, name: str) -> Response:
         project = caller.project_id
-        model = services.models.get(project, name)
+        model = services.models.get_any(project, name)
+        if isinstance(model, MulticlassModel):
+            return _of_classes(request, room, model, _alias(services, project, name))
         thresholds = thresholds_of(services, project, name)
         given = parsed(request.scope["query_string"])
         alias = _alias(services, project, name)
@@ -147,7 +151,7 @@ def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
             alias = NAMES.validate_python(form.text("alias"))
         except ValidationError as error:
             raise InvalidRequest.of("form.alias", error.errors()[0]["msg"]) from None
-        model = services.models.get(caller.project_id, name)
+        model = services.models.get_any(caller.project_id, name)
         services.aliases.put(caller.project_id, alias, PutAlias(model=model.id))
         return room.redirect(request.scope, f"/ui/models/{alias}")
 
@@ -155,6 +159,21 @@ def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
     def roll_back(request: Request, caller: Writer, name: str) -> Response:
         services.aliases.roll_back(caller.project_id, name)
         return room.redirect(request.scope, f"/ui/models/{name}")
+
+
+def _of_classes(request: Request, room: Room, model: MulticlassModel, alias: AliasWithHistory | None) -> Response:
+    """Return the page of a model of several classes, which has no threshold to move."""
+    return room.page(
+        request.scope,
+        "classes.html",
+        title=alias.name if alias else f"Model {model.id[:12]}",
+        model=model,
+        report=model.report,
+        alias=alias,
+        measured=list(measured(model)),
+        confusion=confusion(model),
+        no_onnx=_no_onnx(model),
+    )
 
 
 def thresholds_of(services: Services, project: str, name: str) -> Thresholds | None:
@@ -233,7 +252,7 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
     return Preview(fields, abstain, point, thousand=of_thousand(point.calibration, point.abstain))
 
 
-def _no_onnx(model: Model) -> str | None:
+def _no_onnx(model: Model | MulticlassModel) -> str | None:
     """Say which columns keep a model from the form of ONNX; None where none does."""
     refused = [column.name for column in model.columns if column.kind in ("text", "date")]
     if not refused:

@@ -11,12 +11,14 @@ import numpy as np
 from scipy import sparse
 
 from service.ingest.limits import MAX_EXACT_INTEGER
+from service.models.errors import SeveralClasses
 from service.predictions.errors import RowsDoNotFit
 from service.predictions.inputs import knows_meta
 from service.predictions.usage import ModelUsage
-from solver.features import BadRow, Encoder, FeatureError
+from solver.features import BadRow, Encoder, FeatureCounts, FeatureError
 from solver.features.rows import clean_name
-from solver.model_file import Model, Predictions
+from solver.model_file import AnyModel, Model, Predictions
+from solver.multiclass.file import ClassesModel, ClassPredictions
 from solver.typing import Matrix
 
 QUICK_SECONDS = 0.001
@@ -24,6 +26,8 @@ QUICK_SECONDS = 0.001
 CALL_SECONDS, CELL_SECONDS, VECTOR_SECONDS, PRODUCT_SECONDS = 50e-6, 40e-9, 2e-9, 45e-12
 """Measured: a prediction as such, a value of a row, a support vector for a row, a number of a support vector for a
 row."""
+PROBLEMS_SECONDS, COUPLED_SECONDS = 100e-6, 2e-9
+"""Of several classes: what a row takes beside its kernel values, and for the cube of the number of classes."""
 TEXT_ROWS = 40
 """A number that is sent as text takes so many times what one takes that is sent as a number, where it has a unit."""
 OBJECT_BYTES = 1 << 16
@@ -35,7 +39,8 @@ class Decisions:
     """The fields of `PredictAnswer` as plain data: an object of pydantic for each row costs more than deciding."""
 
     model: str
-    threshold: float
+    threshold: float | None
+    """None of a model of several classes."""
     threshold_probability: float | None
     abstain: dict[str, float | None] | None
     predictions: list[dict[str, Any]]
@@ -47,30 +52,49 @@ class Decisions:
 class ReadyModel:
     """A model in the cache."""
 
-    def __init__(self, model_id: str, model: Model, usage: ModelUsage) -> None:
+    def __init__(self, model_id: str, model: AnyModel, usage: ModelUsage) -> None:
         self.model_id = model_id
         self.usage = usage
         self.model = model
-        self.threshold_probability = model.decision.threshold_probability
-        self.abstain = model.decision.told_band
-        distance = 0.0 if model.curve is None else model.curve.typical_distance(model.decision.threshold)
+        self.threshold_probability: float | None = None
+        self.abstain: dict[str, float | None] | None = None
+        distance = 0.0
+        if isinstance(model, Model):
+            self.threshold_probability = model.decision.threshold_probability
+            self.abstain = model.decision.told_band
+            distance = 0.0 if model.curve is None else model.curve.typical_distance(model.decision.threshold)
         self.typical_distance = distance if 0 < distance < float("inf") else 1.0
         """Of the score of a row from the threshold: what is far, and what is near, on the scale of this model."""
         self.nbytes = model.nbytes + OBJECT_BYTES
-        vectors = model.decision.support_vectors
-        n_vectors, n_features = vectors.shape
-        first = np.zeros((1, n_features)) if isinstance(vectors, np.ndarray) else sparse.csr_array((1, n_features))
+        expansions = [model.decision] if isinstance(model, Model) else list(model.scores.expansions)
+        n_features = expansions[0].support_vectors.shape[1]
+        dense = isinstance(expansions[0].support_vectors, np.ndarray)
+        first = np.zeros((1, n_features)) if dense else sparse.csr_array((1, n_features))
         cells = sum(column.get("length", 1) for column in model.columns) or n_features
         seconds = CELL_SECONDS * cells
-        if model.decision.kind != "linear":
-            seconds += VECTOR_SECONDS * n_vectors + PRODUCT_SECONDS * _numbers(vectors)
+        for each in expansions:
+            if each.kind != "linear":
+                vectors = each.support_vectors
+                seconds += VECTOR_SECONDS * vectors.shape[0] + PRODUCT_SECONDS * _numbers(vectors)
+        if not isinstance(model, Model):
+            seconds += _seconds_of_classes(model)
         has_text = any(column["kind"] == "text" for column in model.columns)
         self.quick_rows = 0 if has_text else int((QUICK_SECONDS - CALL_SECONDS) / seconds)
         """Rows that are decided within `QUICK_SECONDS`; a text may be of any length."""
         self.knows_meta = knows_meta(model.columns)
         self._n_texts = sum(column["kind"] not in ("number", "vector") for column in model.columns)
         # The decision function prepares itself with its first row; that shall not be a caller's.
-        model.decision.decision_function(first)
+        if isinstance(model, Model):
+            model.decision.decision_function(first)
+        else:
+            model.decide(first, FeatureCounts())
+
+    @property
+    def of_two(self) -> Model:
+        """The model, where it is of two classes; raises `SeveralClasses`."""
+        if not isinstance(self.model, Model):
+            raise SeveralClasses.lacking("positive class and threshold, which this is about")
+        return self.model
 
     def cost_of(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """Return as how many rows these count: one with a number that is sent as text as `TEXT_ROWS` of them."""
@@ -82,6 +106,14 @@ class ReadyModel:
             return len(rows)
         with_texts = any(list(map(type, row.values())).count(str) > self._n_texts for row in rows)
         return len(rows) * TEXT_ROWS if with_texts else len(rows)
+
+
+def _seconds_of_classes(model: ClassesModel) -> float:
+    """Seconds of a row for what several classes take beside the kernel: scores of all problems, and probabilities."""
+    products = sum(each.coefficients.size for each in model.scores.expansions if each.kind != "linear")
+    k = len(model.classes)
+    coupled = k**3 if model.decision.scheme == "one_vs_one" else k
+    return PROBLEMS_SECONDS + PRODUCT_SECONDS * products + COUPLED_SECONDS * coupled
 
 
 def _numbers(matrix: Matrix) -> int:
@@ -153,23 +185,54 @@ def keyed(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], made: Decisions)
     return made
 
 
-def decisions(ready: ReadyModel, made: Predictions, extra: Sequence[str]) -> Decisions:
+def decisions(ready: ReadyModel, made: Predictions | ClassPredictions, extra: Sequence[str]) -> Decisions:
     """Count the rows and return what is answered; `extra` names columns that the model does not use."""
-    scores = made.scores.tolist()
-    ready.usage.add(scores, made.labels, made.unseen, made.far_rows)
     warnings = list(made.warnings)
     if extra:
         named = ", ".join(name[:100] for name in extra[:20]) + (", …" if len(extra) > 20 else "")
         warnings.append(f"ignored, because the model does not use them: {named}")
+    if isinstance(made, ClassPredictions):
+        return _of_classes(ready, made, warnings)
+    scores = made.scores.tolist()
+    ready.usage.add(scores, made.labels, made.unseen, made.far_rows)
     probabilities = [None] * len(made.labels) if made.probabilities is None else made.probabilities.tolist()
     return Decisions(
         model=ready.model_id,
-        threshold=ready.model.decision.threshold,
+        threshold=ready.of_two.decision.threshold,
         threshold_probability=ready.threshold_probability,
         abstain=ready.abstain,
         predictions=[
             {"label": label, "score": score, "probability": probability}
             for label, score, probability in zip(made.labels, scores, probabilities, strict=True)
+        ],
+        warnings=warnings,
+    )
+
+
+def _of_classes(ready: ReadyModel, made: ClassPredictions, warnings: list[str]) -> Decisions:
+    """What is answered by a model of several classes."""
+    winning = made.winning_scores.tolist()
+    ready.usage.add(winning, made.labels, made.unseen, made.far_rows)
+    names = [str(label) for label in ready.model.classes]
+    none = [None] * len(made.labels)
+    of_winners = none if made.winning_probabilities is None else made.winning_probabilities.tolist()
+    probabilities = none if made.probabilities is None else made.probabilities.tolist()
+    return Decisions(
+        model=ready.model_id,
+        threshold=None,
+        threshold_probability=None,
+        abstain=None,
+        predictions=[
+            {
+                "label": label,
+                "score": score,
+                "probability": probability,
+                "scores": dict(zip(names, scores, strict=True)),
+                "probabilities": None if each is None else dict(zip(names, each, strict=True)),
+            }
+            for label, score, probability, scores, each in zip(
+                made.labels, winning, of_winners, made.scores.tolist(), probabilities, strict=True
+            )
         ],
         warnings=warnings,
     )

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from service.errors import InvalidRequest
+from service.models.errors import SeveralClasses
 from service.predictions.deciding import PRODUCT_SECONDS, Decisions, ReadyModel
 from solver.explaining import MOST_PARTS, cut, explain
 from solver.features import TableFeatures
+from solver.model_file import Model
 from solver.nearest import KeptRows, Neighbours
 from solver.typing import Matrix
 
@@ -29,7 +31,9 @@ PASSES = 6
 
 
 def check_explained(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], most: int, where: str) -> None:
-    """Refuse more rows than are explained at once; raises `InvalidRequest`."""
+    """Refuse more rows than are explained at once, and several classes; raises `InvalidRequest`, `SeveralClasses`."""
+    if not isinstance(ready.model, Model):
+        raise SeveralClasses.lacking("explanations")
     allowed = explained_at_once(ready, most)
     if len(rows) > allowed:
         why = "" if allowed == MOST_ROWS else ", as the model has so many support vectors"
@@ -47,7 +51,7 @@ def check_explained(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], most: 
 
 def explained_at_once(ready: ReadyModel, most: int) -> int:
     """Return how many rows of a model one request may have explained."""
-    decision = ready.model.decision
+    decision = ready.of_two.decision
     if decision.kind == "linear":
         return MOST_ROWS
     vectors = decision.support_vectors
@@ -82,7 +86,7 @@ def add_explanations(
     neighbours : Neighbours or None
         Labelled rows of the training; None where the model has none.
     """
-    model, features = ready.model, ready.model.features
+    model, features = ready.of_two, ready.model.features
     assert features is not None  # noqa: S101 (rows were decided on)
     texts = features.texts_with_terms(rows) if isinstance(features, TableFeatures) and features.has_text else []
     explanations = explain(model.decision, features, X, texts, most)

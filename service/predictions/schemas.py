@@ -122,11 +122,23 @@ class Prediction(Answer):
         "`key`.",
     )
     label: str | None = Field(
-        description="Null: undecided, as the score lies above `abstain.lower` and not above `abstain.upper`."
+        description="Null: undecided, as the score lies above `abstain.lower` and not above `abstain.upper`, or as no "
+        "one of several classes is sure enough."
     )
-    score: float = Field(description="The decision is score > threshold, and nothing else, but see `abstain`.")
+    score: float = Field(
+        description="The decision is score > threshold, and nothing else, but see `abstain`. Of several classes the "
+        "score of the class that is said, or of the one nearest to being said where none is."
+    )
     probability: float | None = Field(
-        description="Estimated probability of the positive class, for looking at; null where the model has none."
+        description="Estimated probability of the positive class, for looking at; null where the model has none. Of "
+        "several classes the probability of the same class as `score`, and what decides."
+    )
+    scores: dict[str, float] | None = Field(
+        default=None,
+        description="There if the model tells several classes apart: of each, votes or a score.",
+    )
+    probabilities: dict[str, float] | None = Field(
+        default=None, description="There, likewise: of each class, summing to 1; null where the model has none."
     )
     truncated: bool | None = Field(
         default=None,
@@ -164,7 +176,7 @@ class PredictAnswer(Answer):
     )
 
     model: str = Field(description="Id of the model that decided, also when it was named by an alias.")
-    threshold: float
+    threshold: float | None = Field(description="Null of a model of several classes, which has none.")
     threshold_probability: float | None = Field(
         description="The threshold as a probability, by the same calibration: the positive class is said above it, "
         "which with 0.12 is the case at 0.19, too. Where the objective puts it, and seldom at 0.5; null where the "

@@ -254,7 +254,7 @@ class PredictionService:
 
         def load() -> _Kept:
             found = self._files.kept_rows(project, ready.model_id)
-            return _Kept(None if found is None else Neighbours(found, ready.model.decision))
+            return _Kept(None if found is None else Neighbours(found, ready.of_two.decision))
 
         async def loaded() -> _Kept:
             return await to_thread.run_sync(load, limiter=self._threads)

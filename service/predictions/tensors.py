@@ -14,7 +14,7 @@ from service.predictions.deciding import Decisions
 from service.predictions.errors import TensorsDoNotFit
 from service.predictions.schemas import MAX_NAME, MOST_EXPLAINED
 from service.schemas import Received
-from solver.model_file import Model
+from solver.model_file import AnyModel, Model
 
 INTEGERS = {f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
 FLOATS = {"FP16", "FP32", "FP64"}
@@ -22,6 +22,8 @@ PLATFORM = "prefsvm"
 MATRIX_INPUT = "input"
 OUTPUTS = (("label", "BYTES"), ("score", "FP64"), ("probability", "FP64"), ("explanation", "BYTES"))
 """Of which the last is there only if it is asked for."""
+OF_CLASSES = ("scores", "probabilities")
+"""Further outputs of a model of several classes, one number a class."""
 
 EXAMPLE_INFER: JsonDict = {
     "id": "42",
@@ -49,7 +51,7 @@ class InputTensor(Lenient):
 
 
 class RequestedOutput(Lenient):
-    """One of `label`, `score`, `probability` and, where that was asked for, `explanation`."""
+    """One of `label`, `score`, `probability`, and where there are such `explanation`, `scores` and `probabilities`."""
 
     name: str = Field(max_length=MAX_NAME)
     parameters: dict[str, Any] = Field(default={})
@@ -89,7 +91,8 @@ class InferAnswer(BaseModel):
         description="`threshold`; `threshold_probability`, the same as a probability, if the model gives one; "
         "of a model that leaves rows undecided, whose label is an empty text, `lower` (up to it the negative class is "
         "said), `upper` (above it the positive one), each unless that class is said of no row, and the same as "
-        "`lower_probability` and `upper_probability`; `warnings`, if there are any."
+        "`lower_probability` and `upper_probability`; of a model of several classes, which has none of these, "
+        "`classes`: a JSON list in the order of the outputs `scores` and `probabilities`; `warnings`, if there are any."
     )
     outputs: list[OutputTensor]
 
@@ -112,7 +115,7 @@ class ModelMetadata(BaseModel):
     outputs: list[TensorDescription]
 
 
-def describe(name: str, model_id: str, model: Model) -> ModelMetadata:
+def describe(name: str, model_id: str, model: AnyModel) -> ModelMetadata:
     """Return the metadata of a model that is known by a name."""
     columns = model.columns
     if columns and any(column["kind"] != "number" for column in columns):
@@ -134,9 +137,23 @@ def describe(name: str, model_id: str, model: Model) -> ModelMetadata:
         outputs=[
             TensorDescription(name=output, datatype=datatype, shape=[-1])
             for output, datatype in OUTPUTS[:3]
-            if output != "probability" or model.decision.probability is not None
-        ],
+            if output != "probability" or _is_calibrated(model)
+        ]
+        + _described_classes(model),
     )
+
+
+def _is_calibrated(model: AnyModel) -> bool:
+    decided_by = model.decision.probability if isinstance(model, Model) else model.decision.calibration
+    return decided_by is not None
+
+
+def _described_classes(model: AnyModel) -> list[TensorDescription]:
+    """The outputs that only a model of several classes has."""
+    if isinstance(model, Model):
+        return []
+    wanted = OF_CLASSES if _is_calibrated(model) else OF_CLASSES[:1]
+    return [TensorDescription(name=name, datatype="FP64", shape=[-1, len(model.classes)]) for name in wanted]
 
 
 def explain_of(request: InferRequest) -> int | None:
@@ -147,7 +164,7 @@ def explain_of(request: InferRequest) -> int | None:
     return wanted
 
 
-def rows_of(model: Model, tensors: Sequence[InputTensor]) -> list[dict[str, Any]]:
+def rows_of(model: AnyModel, tensors: Sequence[InputTensor]) -> list[dict[str, Any]]:
     """Return the rows that tensors hold: one of all columns in order, or one a column by name.
 
     A column of vectors takes a tensor of shape [rows, numbers], of any name where the model has no other column.
@@ -177,7 +194,7 @@ def rows_of(model: Model, tensors: Sequence[InputTensor]) -> list[dict[str, Any]
 
 
 def _rows_with_vectors(
-    model: Model, tensors: Sequence[InputTensor], values: Sequence[list[Any]], lengths: Mapping[str, int]
+    model: AnyModel, tensors: Sequence[InputTensor], values: Sequence[list[Any]], lengths: Mapping[str, int]
 ) -> list[dict[str, Any]]:
     if len(tensors) == len(model.columns) == 1:
         tensors = [tensors[0].model_copy(update={"name": model.columns[0]["name"]})]
@@ -216,11 +233,21 @@ def tensors_of(decisions: Decisions, request: InferRequest, name: str) -> InferA
         for output, datatype in OUTPUTS
         if made and (output == "label" or made[0].get(output) is not None)
     }
+    classes: list[str] = []
+    for output in OF_CLASSES if made and "scores" in made[0] else ():
+        if made[0][output] is not None:
+            classes = list(made[0][output])
+            flat = [value for row in made for value in row[output].values()]
+            outputs[output] = OutputTensor(name=output, shape=[len(made), len(classes)], datatype="FP64", data=flat)
     wanted = list(outputs) if request.outputs is None else [output.name for output in request.outputs]
     for output in wanted:
         if output not in outputs:
             raise TensorsDoNotFit(f"the outputs of this model are {', '.join(outputs)}")
-    parameters: dict[str, str | float] = {"threshold": decisions.threshold}
+    parameters: dict[str, str | float] = {}
+    if decisions.threshold is not None:
+        parameters["threshold"] = decisions.threshold
+    if classes:
+        parameters["classes"] = orjson.dumps(classes).decode()
     if decisions.threshold_probability is not None:
         parameters["threshold_probability"] = decisions.threshold_probability
     parameters |= {name: bound for name, bound in (decisions.abstain or {}).items() if bound is not None}
@@ -243,7 +270,7 @@ def _data(made: Sequence[Mapping[str, Any]], output: str) -> list[Any]:
     return ["" if value is None else value for value in values] if output == "label" else values
 
 
-def _numbered(model: Model) -> Sequence[str]:
+def _numbered(model: AnyModel) -> Sequence[str]:
     """The names of the columns of one tensor of all of them."""
     columns: Sequence[Mapping[str, Any]] = model.columns
     return [column["name"] for column in columns] or (model.features.feature_names if model.features else [])

@@ -11,7 +11,7 @@ from anyio import sleep, to_thread
 
 from service.db.session import AWAY, Database, acting_for, trouble_of
 from service.models.repository import ModelStatistics, StatisticsRepository, UsageKey
-from solver.model_file import Model
+from solver.model_file import AnyModel, Model
 
 FLUSH_SECONDS = 5.0
 MAX_WAITING = 10_000
@@ -76,9 +76,15 @@ class UsageRecorder:
 class ModelUsage:
     """Counts the rows of one model at one threshold."""
 
-    def __init__(self, recorder: UsageRecorder, project_id: str, model_id: str, model: Model) -> None:
+    def __init__(self, recorder: UsageRecorder, project_id: str, model_id: str, model: AnyModel) -> None:
         self._recorder = recorder
         self.project_id = project_id
+        if not isinstance(model, Model):  # no threshold, and no class that is the positive one
+            self._key = UsageKey(project_id, model_id, 0.0)
+            self._abstains = model.decision.rule is not None and model.decision.rule.may_leave_undecided
+            self._positive: str | None = None
+            self._low, self._high = float("-inf"), float("inf")
+            return
         band = model.decision.band
         self._key = UsageKey(project_id, model_id, model.decision.threshold if band is None else band.upper)
         self._abstains = band is not None
@@ -105,4 +111,5 @@ class ModelUsage:
         else:
             outside = sum([not low <= score <= high for score in scores])
         undecided = labels.count(None) if self._abstains else 0
-        self._recorder.add(self._key, len(scores), outside, labels.count(self._positive), unseen, undecided)
+        positive = 0 if self._positive is None else labels.count(self._positive)
+        self._recorder.add(self._key, len(scores), outside, positive, unseen, undecided)

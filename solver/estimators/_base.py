@@ -204,6 +204,11 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         self._seconds = seconds
         return self
 
+    @property
+    def planned_seconds(self) -> float | None:
+        """What `within` was told last."""
+        return self._seconds
+
     def decision_function(self, X: Any) -> FloatArray:
         """Scores; a row is predicted positive when its score is strictly above `threshold_`.
 

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import numpy as np
 from scipy.special import expit
 
+from solver.classes_report import ClassesFigures
 from solver.estimators._together import train_together
 from solver.estimators.svm import SVM
 from solver.multiclass import (
@@ -23,7 +24,7 @@ from solver.multiclass import (
     choose_rule,
     figures_of,
 )
-from solver.multiclass.figures import ClassesFigures, floor_outcomes
+from solver.multiclass.figures import floor_outcomes
 from solver.multiclass.rule import dealt
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 

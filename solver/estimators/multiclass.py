@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -27,6 +28,7 @@ from solver.multiclass import (
     ProblemScores,
     Scheme,
     each_two_class_problem,
+    number_of_problems,
     own_rows,
 )
 from solver.multiclass.rule import dealt
@@ -35,6 +37,8 @@ from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 _FEWEST_OF_A_CLASS: Final = 2
 _FOLDS: Final = 5
 _UNLABELLED: Final = -1
+_IN_NO_FOLD: Final = -1
+"""Of a row that is learned from and never left out."""
 _FEW_ROWS: Final = 4096
 """With no more, the threads of BLAS would wait for each other longer than they compute."""
 
@@ -45,6 +49,23 @@ def _has_probability(classifier: Any) -> bool:
     if decision is None:
         return getattr(classifier.estimator, "labeled_split", None) == "xfit"
     return decision.calibration is not None
+
+
+@dataclass(frozen=True)
+class _PartOfAll:
+    """What the callback of an estimator hears of the training of one of several problems."""
+
+    callback: Any
+    number: int
+    problems: int
+
+    def __call__(self, fraction: float, details: Mapping[str, Any]) -> bool:
+        told = {**details, "problem": self.number + 1, "problems": self.problems}
+        return bool(self.callback((self.number + fraction) / self.problems, told))
+
+    def of(self, seconds: float | None) -> float | None:
+        """Its share of the seconds that all may take."""
+        return None if seconds is None else seconds / self.problems
 
 
 class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -58,7 +79,9 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         self.objective = objective
         self.controls = controls
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
+    ) -> Any:
         """Train a classifier for every two-class problem, then choose how their scores become a class.
 
         Parameters
@@ -69,6 +92,9 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             Labels; a row is unlabelled when its label is None or NaN, or equals `unlabeled` (by default -1).
         sample_weight : float array of shape (n,), optional
             Factors on C, at least 0. Rows of weight 0 are left out.
+        unmeasured : bool array of shape (n,), optional
+            Labelled rows to learn from that no probability, rule or figure is to rest on, as of the estimators of two
+            classes.
 
         Returns
         -------
@@ -85,10 +111,15 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         codes, self.classes_ = encode_classes(y, unlabeled=self.unlabeled)
         if len(codes) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(codes)}")
+        self._unmeasured = np.zeros(len(codes), dtype=bool)
+        if unmeasured is not None:
+            self._unmeasured = column_or_1d(unmeasured).astype(bool)
+            check_consistent_length(codes, self._unmeasured)
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            X, codes, weight = X[weight > 0], codes[weight > 0], weight[weight > 0]
+            kept = weight > 0
+            X, codes, self._unmeasured, weight = X[kept], codes[kept], self._unmeasured[kept], weight[kept]
         self._counts = np.bincount(codes[codes >= 0], minlength=len(self.classes_))
         self._check_classes()
         objective = self._objective()
@@ -127,6 +158,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             if self.estimator.labeled_split == "xfit":
                 seed = check_random_state(self.estimator.random_state).randint(2**31)
                 fold = dealt(codes[labelled], _FOLDS, np.random.default_rng(seed))
+                fold[self._unmeasured[labelled]] = _IN_NO_FOLD
             every = np.ones(len(labelled)) if weight is None else weight[labelled]
             rows = X if len(labelled) == len(codes) else X[labelled]
             trained = train_together(self.estimator, rows, codes[labelled], classes, self._scheme, every, fold)
@@ -134,7 +166,11 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             return trained.left_out
         self._ended = ""
         problems = each_two_class_problem(codes, classes, self._scheme)
-        self.estimators_ = [self._fit_one(X, problem, weight) for problem in problems]
+        count = number_of_problems(classes, self._scheme)
+        self.estimators_ = [
+            self._fit_one(X, problem, weight, _PartOfAll(self.estimator.callback, number, count))
+            for number, problem in enumerate(problems)
+        ]
         if any(classifier.status_ == "stopped" for classifier in self.estimators_):
             self._ended = "stopped"
         self.scores_ = ProblemScores.of_states(
@@ -161,18 +197,21 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
 
         return LeftOutScores(own, scores, of_rows)
 
-    def _fit_one(self, X: Matrix, problem: NDArray[np.int8], weight: FloatArray | None) -> Any:
+    def _fit_one(self, X: Matrix, problem: NDArray[np.int8], weight: FloatArray | None, part: _PartOfAll) -> Any:
         """Fit a classifier on the rows that are 1, 0 or unlabelled; any other number leaves a row out."""
         takes_part: BoolArray = problem >= _UNLABELLED
-        if takes_part.all():
-            rows: Matrix = X  # not copied for each class
-        else:
-            rows, problem = X[takes_part], problem[takes_part]
+        rows: Matrix = X  # not copied for each class
+        unmeasured = self._unmeasured
+        if not takes_part.all():
+            rows, problem, unmeasured = X[takes_part], problem[takes_part], unmeasured[takes_part]
             weight = None if weight is None else weight[takes_part]
         classifier = clone(self.estimator).set_params(positive=1, unlabeled=_UNLABELLED)
-        if weight is None:
-            return classifier.fit(rows, problem)
-        return classifier.fit(rows, problem, sample_weight=weight)
+        if self.estimator.callback is not None:
+            classifier.set_params(callback=part)
+        classifier.within(part.of(self.estimator.planned_seconds))
+        if unmeasured.any():
+            return classifier.fit(rows, problem, weight, unmeasured)
+        return classifier.fit(rows, problem) if weight is None else classifier.fit(rows, problem, sample_weight=weight)
 
     def _decide(
         self, X: Matrix, codes: IndexArray, left_out: LeftOutScores | None, objective: ClassObjective | None

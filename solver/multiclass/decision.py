@@ -64,6 +64,14 @@ class SharedExpansion:
         scores += self.intercepts
         return scores
 
+    @property
+    def prepared_nbytes(self) -> int:
+        """What scoring adds at most: coefficients or planes with their zeros, support vectors with their lengths."""
+        most = max(_SMALL, _TIMES_STORED * (self.coefficients.nnz + int(np.prod(self.support_vectors.shape))))
+        shapes = self.coefficients.shape, (self.support_vectors.shape[1], len(self.intercepts))
+        held = max(min(most, int(rows) * int(columns)) for rows, columns in shapes)
+        return 8 * (held + 2 * int(self.support_vectors.shape[0]))
+
     @cached_property
     def _planes(self) -> FloatArray | None:
         return planes_of(self.coefficients, self.support_vectors) if self.kind == "linear" else None

@@ -3,112 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from solver.classes_report import ClassesFigures, ClassFigures, FloorOutcome
+from solver.classes_report import ClassesReport as ClassesReport
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.intervals import wilson
 from solver.evaluation.measures import measures
 from solver.multiclass.objective import ClassObjective
 from solver.multiclass.rule import holds, macro_f1
-from solver.report import Estimate, JsonObject
+from solver.report import Estimate
 from solver.typing import FloatArray, IndexArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassFigures(JsonObject):
-    """One class: its rows, those that are said to be of it, and those that are both."""
-
-    label: str
-    rows: int
-    said: int
-    right: int
-    precision: Estimate | None
-    recall: Estimate | None
-    f1: Estimate | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassesFigures(JsonObject):
-    """Rows whose class is known, as a decision saw them.
-
-    Attributes
-    ----------
-    n, undecided : int
-    accuracy : Estimate or None
-        Share of rows that are given their class; an undecided one is not.
-    macro_f1 : Estimate or None
-    cost : float or None
-        Mean cost of a decided row, where the objective is a cost.
-    confusion : list of list of int
-        Rows by true class and, in each, by the class that is said; the last number is of undecided rows.
-    classes : list of ClassFigures
-    confidence : float
-        Level of the intervals.
-    """
-
-    n: int
-    undecided: int
-    accuracy: Estimate | None
-    macro_f1: Estimate | None
-    cost: float | None = None
-    confusion: list[list[int]]
-    classes: list[ClassFigures]
-    confidence: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class FloorOutcome(JsonObject):
-    """Whether a class reaches what is asked of it, on rows that had no say in the rule."""
-
-    label: str
-    measure: str
-    target: float
-    met: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassesReport(JsonObject):
-    """What a fit of several classes tells.
-
-    Attributes
-    ----------
-    algorithm, scheme : str
-    objective : dict or None
-        None where the class of the highest score is said.
-    classes : list of str
-    rows : list of int
-        Labelled rows by class.
-    unlabelled : int
-    status, status_reason : str
-        `met`, `preference_unmet` where a floor is not reached, or `unmeasured`.
-    figures : ClassesFigures or None
-        By cross-fitting: each row is decided by models, probabilities and a rule that it had no say in.
-    controls : dict of ClassesFigures
-        On the same rows: `majority`, and `linear` where it was asked for.
-    floors : list of FloorOutcome
-    log_loss : float or None
-        Of the probabilities, on the same rows; `share_log_loss` is that of the classes' shares.
-    share_log_loss : float or None
-    warnings : list of str
-    """
-
-    algorithm: str
-    scheme: str
-    objective: dict[str, Any] | None
-    classes: list[str]
-    rows: list[int]
-    unlabelled: int
-    status: str
-    status_reason: str
-    figures: ClassesFigures | None
-    controls: dict[str, ClassesFigures] = field(default_factory=dict)
-    floors: list[FloorOutcome] = field(default_factory=list)
-    log_loss: float | None = None
-    share_log_loss: float | None = None
-    warnings: list[str] = field(default_factory=list)
 
 
 def figures_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,13 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solver.file_fields import FLOATS, Fields, ModelFileError, Tensors, csr_matrix
+from solver.features import BadRow, FeatureCounts
+from solver.file_fields import FLOATS, FORMAT, Fields, ModelFileError, Tensors, csr_matrix
 from solver.multiclass.calibration import Calibration
 from solver.multiclass.decision import ClassesDecision, ProblemScores, SharedExpansion, stacked
 from solver.multiclass.objective import MOST_CLASSES
 from solver.multiclass.problems import Scheme
 from solver.multiclass.rule import ClassRule
-from solver.typing import FloatArray, Matrix
+from solver.row_model import (
+    OVERFLOW_IS_FOUND,
+    FittedFeatures,
+    RowModel,
+    feature_manifest,
+    feature_tensors,
+    read_features,
+    read_key,
+)
+from solver.typing import FloatArray, IndexArray, Matrix
 
 VERSION: Final = 3
 _SCHEMES: Final[tuple[Scheme, ...]] = ("one_vs_rest", "one_vs_one")
@@ -30,8 +40,47 @@ Label = str | int | float | bool
 
 
 @dataclass(frozen=True)
-class ClassesModel:
-    """A trained classifier of three classes or more, for feature matrices.
+class ClassPredictions:
+    """What a model of several classes says about rows.
+
+    Attributes
+    ----------
+    labels : list of str or None
+        None where no class is sure enough.
+    winners : int array of shape (rows,)
+        The class that is said, or that is nearest to being said where none is.
+    scores : float64 array of shape (rows, classes)
+        The highest one wins where there is no objective.
+    probabilities : float64 array of shape (rows, classes), or None
+        None where the model is not calibrated.
+    warnings, unseen, far_rows
+        As of `solver.model_file.Predictions`.
+    """
+
+    labels: list[str | None]
+    winners: IndexArray
+    scores: FloatArray
+    probabilities: FloatArray | None
+    warnings: list[str]
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    far_rows: Sequence[int] = ()
+
+    @property
+    def winning_scores(self) -> FloatArray:
+        """The score of the winner of each row, (rows,)."""
+        return np.asarray(self.scores[np.arange(len(self.winners)), self.winners])
+
+    @property
+    def winning_probabilities(self) -> FloatArray | None:
+        """The probability of the winner of each row, (rows,)."""
+        if self.probabilities is None:
+            return None
+        return np.asarray(self.probabilities[np.arange(len(self.winners)), self.winners])
+
+
+@dataclass(frozen=True)
+class ClassesModel(RowModel[ClassPredictions]):
+    """A trained classifier of three classes or more, for raw rows or feature matrices.
 
     Attributes
     ----------
@@ -41,6 +90,10 @@ class ClassesModel:
     classes : tuple of labels
     scores : ProblemScores
     decision : ClassesDecision
+    features : TableFeatures, MatrixFeatures or None
+        None: the model takes feature matrices as they are.
+    key : str or None
+        The column that names the rows.
     producer : dict of str to str
         Versions of what trained it.
     """
@@ -51,18 +104,57 @@ class ClassesModel:
     classes: tuple[Label, ...]
     scores: ProblemScores
     decision: ClassesDecision
+    features: FittedFeatures | None = None
+    key: str | None = None
     producer: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def n_features(self) -> int:
+        """Columns of the feature matrix."""
+        return int(self.scores.expansions[0].support_vectors.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, with those that predicting adds: what a cache has to reckon with."""
+        stored = sum(array.nbytes for array in self.tensors().values())
+        lookup = getattr(self.features, "lookup_nbytes", 0)
+        return int(2 * stored + sum(each.prepared_nbytes for each in self.scores.expansions) + lookup)
+
+    @OVERFLOW_IS_FOUND
+    def decide(self, X: Matrix, counts: FeatureCounts) -> ClassPredictions:
+        """Label what `feature_matrix` gave; raises `FeatureError` if a score leaves the range of float64."""
+        of_problems = self.scores(X)
+        beyond = np.flatnonzero(~np.isfinite(of_problems).all(axis=1))
+        if len(beyond):
+            raise BadRow(int(beyond[0]), "its score is beyond the range of float64")
+        calibration, rule = self.decision.calibration, self.decision.rule
+        probabilities = None if calibration is None else calibration(of_problems)
+        if rule is None or probabilities is None:
+            said = winners = self.decision.says(of_problems)
+        else:
+            said, winners = rule.says(probabilities), rule.best(probabilities)
+        names = [str(label) for label in self.classes]
+        labels = [None if code < 0 else names[code] for code in said.tolist()]
+        scores = self.decision.of_classes(of_problems)
+        return ClassPredictions(
+            labels, winners, scores, probabilities, counts.warnings(), counts.unseen, counts.far_rows
+        )
+
+    @property
     def manifest(self) -> dict[str, Any]:
-        """The JSON part of the file."""
+        """The JSON part of the file: everything but the arrays."""
         rule, calibration = self.decision.rule, self.decision.calibration
         first = self.scores.expansions[0]
         return {
+            "format": FORMAT,
+            "version": VERSION,
             "producer": self.producer,
             "algorithm": self.algorithm,
             "params": self.params,
             "objective": self.objective,
             "classes": list(self.classes),
+            "key": self.key,
+            "features": feature_manifest(self.features),
             "decision": {
                 "scheme": self.decision.scheme,
                 "kernels": [
@@ -106,7 +198,7 @@ class ClassesModel:
             tensors["least"] = np.where(np.isfinite(rule.least), rule.least, -1.0)
             if rule.costs is not None:
                 tensors["costs"] = rule.costs
-        return tensors
+        return tensors | feature_tensors(self.features)
 
 
 def _csr_tensors(name: str, matrix: Any) -> dict[str, NDArray[Any]]:
@@ -132,6 +224,8 @@ def classes_model(manifest: Fields, arrays: Mapping[str, NDArray[Any]]) -> Class
     k = len(labels)
     scores = _scores(fields, tensors, k * (k - 1) // 2 if scheme == "one_vs_one" else k)
     decision = _decision(fields, tensors, scheme, k, scores.problems)
+    width = int(scores.expansions[0].support_vectors.shape[1])
+    features = read_features(manifest.object_or_null("features"), tensors, width)
     if tensors.arrays:
         raise ModelFileError(f"array {next(iter(tensors.arrays))!r} belongs to nothing in the manifest")
     producer = manifest.object("producer").values
@@ -140,7 +234,8 @@ def classes_model(manifest: Fields, arrays: Mapping[str, NDArray[Any]]) -> Class
     objective = manifest.object_or_null("objective")
     return ClassesModel(
         manifest.get("algorithm", str), manifest.get("params", dict),
-        None if objective is None else objective.values, tuple(labels), scores, decision, producer,
+        None if objective is None else objective.values, tuple(labels), scores, decision, features,
+        read_key(manifest.values.get("key")), producer,
     )  # fmt: skip
 
 

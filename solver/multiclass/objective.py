@@ -9,13 +9,12 @@ from typing import Any, Final, Literal, Self
 
 import numpy as np
 
+from solver.choices import MOST_CLASSES as MOST_CLASSES
 from solver.typing import FloatArray
 
 ClassObjectiveKind = Literal["macro_f1", "accuracy", "cost"]
 KINDS: Final[tuple[ClassObjectiveKind, ...]] = ("macro_f1", "accuracy", "cost")
 FLOORS: Final = ("precision", "recall")
-MOST_CLASSES: Final = 100
-"""Each is a problem of its own, which is trained six times."""
 _LARGEST_COST: Final = 1e9
 
 

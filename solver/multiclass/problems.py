@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.choices import Scheme as Scheme
 from solver.typing import BoolArray, FloatArray, IndexArray
-
-Scheme = Literal["one_vs_rest", "one_vs_one"]
 
 _BLOCK_ELEMENTS: Final = 1 << 19
 
 UNLABELLED: Final = -1
 NO_PART: Final = -2
 """In a problem of two classes: a row without a label, and one that has no part in it."""
+
+
+def number_of_problems(classes: int, scheme: Scheme) -> int:
+    """How many problems of two classes there are; two classes are one."""
+    return classes * (classes - 1) // 2 if scheme == "one_vs_one" or classes == 2 else classes
 
 
 def pairs_of(classes: int) -> list[tuple[int, int]]:

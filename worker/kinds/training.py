@@ -24,6 +24,8 @@ from service.models.repository import AliasRepository, ModelRepository
 from service.models.storing import FinishedModel, store_model, store_operating_point, store_report
 from service.models.verdicts import proving_audit
 from solver.band import Band
+from solver.class_succession import decide_of_classes
+from solver.classes_report import MulticlassReport, any_report, is_of_several
 from solver.report import Classes, Report, ReportedPoint, Succession, json_ready
 from solver.succession import Standing, decide, kept, moved
 from worker.attempt import Attempt, Ending
@@ -60,10 +62,10 @@ class TrainingKind:
         """Store the model."""
         claim = attempt.claim
         result = json.loads((attempt.folder / RESULT_FILE).read_text())
-        report = Report.from_dict(result["report"]).with_seconds(
+        report = any_report(result["report"]).with_seconds(
             queue_seconds=claim.queue_seconds, child_start_seconds=made.child_start_seconds
         )
-        if report.status == "stopped":
+        if isinstance(report, Report) and report.status == "stopped":
             reason = {
                 "cancel": "The job was cancelled, and the best model so far was kept.",
                 "time_limit": f"max_seconds = {claim.max_seconds:g} was reached; the best model so far was kept.",
@@ -130,6 +132,8 @@ def lay_out_predecessor(attempt: Attempt) -> dict[str, Any]:
             (attempt.folder / PREDECESSOR_LABELS_FILE).write_bytes(learned)
         except Problem as error:
             why_not = f"the older model cannot be read: {error.detail}"
+    if is_of_several(found.report):
+        return {}  # where the job ends, the figures of the two are compared
     point = {name: found.point.get(name) for name in ("objective", "status", "status_reason", "threshold")}
     told = {
         "model": found.model_id,
@@ -228,6 +232,9 @@ def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession
     models = ModelRepository(session, claim.project_id)
     found = models.predecessor(claim.request["alias"])
     draft, point = _draft(claim, model), model.report
+    if isinstance(point, MulticlassReport) or (found is not None and is_of_several(found.report)):
+        older = None if found is None else (found.model_id, found.report)
+        return _decided_of_several(draft, model, older)
     now = Standing(
         classes=point.classes,
         point=point if model.operating_point is None else ReportedPoint.from_dict(model.operating_point),
@@ -255,6 +262,20 @@ def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession
     except (KeyError, TypeError, ValueError):
         return moved(draft, "the stored report of the older one is not whole, so that the two are not compared")
     return decide(draft, model.id, now, before, why_no_rows)
+
+
+def _decided_of_several(
+    draft: Succession, model: FinishedModel, older: tuple[str, dict[str, Any]] | None
+) -> Succession:
+    """Decide by the figures of the two, where one of them tells several classes apart."""
+    if older is None:
+        return decide_of_classes(replace(draft, model=None, rows=None), model.id, model.report, None)
+    draft = replace(draft, model=older[0], rows=None)
+    try:
+        before = any_report(older[1])
+    except (KeyError, TypeError, ValueError):
+        return moved(draft, "the stored report of the older one is not whole, so that the two are not compared")
+    return decide_of_classes(draft, model.id, model.report, before)
 
 
 def _said(session: Session, claim: Claim, succession: Succession) -> Succession:

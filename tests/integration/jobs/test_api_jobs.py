@@ -144,7 +144,7 @@ def test_positive_is_known_where_labels_are_0_and_1_or_minus_1_and_1(client):
         assert response.status_code == status, response.text
         if status == 422:
             assert fields(response) == ["body.positive"]
-            assert "several classes apart is trained in Python: prefsvm.OneVsRest" in response.json()["detail"]
+            assert "to tell all of them apart, ask for the objective macro_f1" in response.json()["detail"]
     assert client.post("/train", json=body | {"unlabeled": [third]}).status_code == 202
 
 

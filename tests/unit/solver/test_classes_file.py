@@ -11,8 +11,9 @@ from scipy import sparse
 from sklearn.datasets import load_iris
 
 from solver.estimators import SVM, GaussianMixtureClassifier, OneVsOne, OneVsRest, SelfTraining
-from solver.model_file import LoadedClasses, ModelFileError, load_model, read_model, save_model
+from solver.model_file import LoadedClasses, ModelFileError, load_model, read_any_model, read_model, save_model
 from solver.multiclass import ClassesDecision, ProblemScores, SharedExpansion, decision, pairs_of, votes
+from solver.multiclass.file import ClassesModel
 from solver.tensor_file import read_tensors, write_tensors
 
 X, Y = load_iris(return_X_y=True)
@@ -72,6 +73,7 @@ def test_doors_that_know_two_classes_refuse_the_file(tmp_path: Path) -> None:
         read_model(tmp_path / "model")
     with pytest.raises(ModelFileError, match="several classes"):
         read_model((tmp_path / "model").read_bytes())
+    assert isinstance(read_any_model(tmp_path / "model"), ClassesModel)
 
 
 def changed(path: Path, change) -> Path:

@@ -222,8 +222,12 @@ def test_other_labels_need_a_positive() -> None:
         train(table, labels, request(positive=None))
     assert caught.value.code == "positive_needed"
     labels[:4] = "maybe"
-    with pytest.raises(TrainingError, match="all others together"):
+    with pytest.raises(TrainingError, match="name it in `positive`") as caught:
         train(table, labels, request(positive=None))
+    assert caught.value.code == "objective"
+    with pytest.raises(TrainingError, match="class_training") as caught:
+        train(table, labels, request(positive=None, objective={"kind": "macro_f1"}))
+    assert caught.value.code == "positive_needed"
 
 
 def test_more_than_two_labels_are_positive_against_the_rest_with_a_warning() -> None:

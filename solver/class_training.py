@@ -1,0 +1,433 @@
+"""Training of several classes: what `solver.training` does for two, on the same prepared task.
+
+That module reads and checks rows, labels and request; `train` here is for whoever does not know how many classes there
+are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from solver.algorithms import ALGORITHMS, AUTO
+from solver.arrays import BackendUnavailableError
+from solver.choices import PROMISE_CONFIDENCE
+from solver.classes_report import (
+    ClassesFigures,
+    DecidedByClass,
+    FloorOutcome,
+    MulticlassControl,
+    MulticlassReport,
+    MulticlassRows,
+)
+from solver.estimators import OneVsOne, OneVsRest
+from solver.features import MatrixData, MatrixFeatures, Table, TableFeatures
+from solver.method_limits import auto_is_svm
+from solver.multiclass import (
+    ClassesDecision,
+    ClassesReport,
+    ClassObjective,
+    ProblemScores,
+    figures_of,
+    number_of_problems,
+)
+from solver.multiclass.file import ClassesModel
+from solver.parts import ALONE, PartExecutor
+from solver.peak_memory import peak_memory_bytes
+from solver.report import Estimate, ModelColumn, Promise, Refit, few_of_a_kind
+from solver.row_model import producer
+from solver.training import (
+    _TRAINING_DONE,
+    _UNLABELLED,
+    Corrections,
+    Progress,
+    TrainedModel,
+    TrainingError,
+    TrainingRequest,
+    _encoder_of,
+    _features_of,
+    _of_all_rows,
+    _prepare,
+    _some_unlabelled,
+    _Stopwatch,
+    _Task,
+    _test_warnings,
+    _train_prepared,
+)
+from solver.typing import FloatArray, IndexArray
+
+_MEASURED: Final = 0.5
+_REFITTING: Final = "refitting"
+_CONTROLLED: Final = 0.9
+"""Share of the training that is done when the model is fitted, and its control is not."""
+_PLAIN_SVM: Final = "plain_svm"
+
+
+@dataclass(frozen=True)
+class TrainedClasses:
+    """Result of `train` where there are several classes.
+
+    Attributes
+    ----------
+    model : ClassesModel
+    report : MulticlassReport
+    """
+
+    model: ClassesModel
+    report: MulticlassReport
+
+
+def train(
+    data: Table | MatrixData,
+    labels: NDArray[Any],
+    request: TrainingRequest,
+    *,
+    corrections: Corrections | None = None,
+    progress: Callable[[Progress], bool | None] | None = None,
+    parts: PartExecutor = ALONE,
+) -> TrainedModel | TrainedClasses:
+    """Train a model of two classes, or of several where there are three labels or more and none is named as positive.
+
+    Parameters and errors are those of `solver.training.train`.
+    """
+    watch = _Stopwatch(progress)
+    task = _prepare(data, labels, request, corrections)
+    if task.class_objective is None:
+        return _train_prepared(task, parts, watch)
+    return _train_classes(task, task.class_objective, watch)
+
+
+def _train_classes(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> TrainedClasses:
+    """Train problems of two classes on the rows of a task, measure on its test rows, and learn from those too."""
+    request = task.request
+    if not (request.refit and len(task.test_rows)):
+        trained = _train_once(task, objective, watch)
+    else:
+        began = time.monotonic()
+        trained = _train_once(task, objective, watch.part(0.0, _MEASURED))
+        seconds = time.monotonic() - began
+        again = None
+        if request.max_seconds is None or 2 * seconds < request.max_seconds:
+            with watch.phase(_REFITTING):
+                again = _refit(task, objective, watch.part(_MEASURED, 1.0, within=_REFITTING))
+        trained = _not_refitted(trained) if again is None else _measured_before(again, trained, task, watch.seconds)
+    watch.report(1.0)
+    return trained
+
+
+def _refit(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> TrainedClasses | None:
+    """The model of all rows; None where it was stopped before the end, as the one before is there."""
+    try:
+        return _train_once(_of_all_rows(task), objective, watch)
+    except TrainingError:
+        if not watch.stopped:
+            raise
+        return None
+
+
+def _not_refitted(measured: TrainedClasses) -> TrainedClasses:
+    said = "there was no time to train the model once more, on the test rows too"
+    return replace(measured, report=replace(measured.report, warnings=[*measured.report.warnings, said]))
+
+
+def _measured_before(
+    again: TrainedClasses, measured: TrainedClasses, task: _Task, seconds: dict[str, float]
+) -> TrainedClasses:
+    """The model trained again, with what the test rows said of the one before."""
+    before, report = measured.report, again.report
+    controls = {
+        name: replace(each, test=before.controls[name].test) if name in before.controls else each
+        for name, each in report.controls.items()
+    }
+    report = replace(
+        report,
+        rows=replace(report.rows, test=before.rows.test),
+        feedback=before.feedback,
+        test=before.test,
+        controls=controls,
+        refit=Refit(labelled=report.rows.labelled, measured=before.rows.labelled - before.rows.test),
+        timings=seconds,
+        warnings=list(dict.fromkeys([*report.warnings, *_test_warnings(task, None)])),
+    )
+    return replace(again, report=report)
+
+
+def _train_once(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> TrainedClasses:
+    """Train on the rows that are to be trained on, and measure on the test rows, if there are any."""
+    with watch.phase("features"):
+        features, X, feature_warnings = _features_of(task, watch)
+    with watch.phase("training"):
+        estimator = _fit(task, X, _estimator(task), objective, _within(watch, 0.0, _CONTROLLED))
+        control = _fit(task, X, _plain_svm(task), None, _within(watch, _CONTROLLED, 1.0))
+    with watch.phase("evaluating"):
+        watch.report(_TRAINING_DONE)
+        model = _model_of(task, objective, features, estimator)
+        fitted: ClassesReport = estimator.report_
+        some = _some_unlabelled(task, in_a_hurry=False)
+        said = model.decision.says(model.scores(X[some]))
+        costs = objective.cost_matrix(list(task.target.classes)) if objective.kind == "cost" else None
+        tests = _on_test(task, model, {_PLAIN_SVM: (control.scores_, control.decision_)}, costs)
+        report = MulticlassReport(
+            algorithm=task.spec.name,
+            scheme=fitted.scheme,
+            params=task.params,
+            objective=objective.to_dict(),
+            status=fitted.status,
+            status_reason=fitted.status_reason,
+            promise=promise_of_classes(fitted.figures, fitted.floors, objective),
+            classes=list(task.target.classes),
+            rows=_counted(task),
+            calibration=fitted.figures,
+            test=tests.get(""),
+            controls=_controls(fitted, control.report_, tests, costs),
+            floors=fitted.floors,
+            log_loss=fitted.log_loss,
+            share_log_loss=fitted.share_log_loss,
+            methods=_methods(estimator),
+            unlabelled=_decided(task, said),
+            features=features.n_features,
+            encoder=_encoder_of(model),
+            columns=[ModelColumn(**column) for column in model.columns],
+            feedback=task.feedback(),
+            excluded=task.excluded,
+            timings=watch.seconds,
+            peak_memory_bytes=peak_memory_bytes(),
+            warnings=[
+                *few_of_a_kind([*task.warnings(), *feature_warnings]),
+                *few_of_a_kind(fitted.warnings),
+                *_test_warnings(task, None),
+                *_worthless(fitted),
+            ],
+        )
+    return TrainedClasses(model, report)
+
+
+def _within(watch: _Stopwatch, begin: float, end: float) -> Callable[[float, Mapping[str, Any]], bool]:
+    """A callback of estimators whose training is this share of the phase.
+
+    A function, as scikit-learn copies what estimators hold, and functions are their own copies.
+    """
+
+    def callback(fraction: float, details: Mapping[str, Any]) -> bool:
+        return watch.training(begin + (end - begin) * fraction, details)
+
+    return callback
+
+
+# -- estimators --------------------------------------------------------------------------------------------------------
+
+
+def _estimator(task: _Task) -> Any:
+    """The estimator of a problem of two classes.
+
+    `auto` is the SVM where it would try nothing else for any problem: then all are trained together.
+    """
+    params, codes, seconds = task.params, task.train_codes, task.request.max_seconds
+    by_class = np.sort(np.bincount(codes[codes >= 0], minlength=len(task.target.classes)))
+    of_pairs = task.request.scheme == "one_vs_one"
+    fewest = int(by_class[:2].sum() if of_pairs else by_class.sum())
+    problems = number_of_problems(len(by_class), task.request.scheme)
+    unlabelled = int(np.count_nonzero(codes == _UNLABELLED))
+    is_plain = task.spec.name == AUTO and auto_is_svm(
+        fewest, unlabelled, None if seconds is None else seconds / problems
+    )
+    spec = ALGORITHMS["svm"] if is_plain else task.spec
+    taken = {each.name for each in spec.parameters}
+    return spec.load()(
+        **{each: value for each, value in params.items() if each in taken},
+        objective=task.objective,
+        random_state=task.request.seed % 2**32,
+    ).within(seconds)
+
+
+def _plain_svm(task: _Task) -> Any:
+    """The supervised SVM with the same kernel."""
+    spec = ALGORITHMS["svm"]
+    names = ("C", "kernel", "gamma", "degree", "coef0", "class_weight", "tol", "max_iter", "cache_size", "device")
+    params = {name: task.params[name] for name in names if name in task.params}
+    return spec.load()(**params, objective=task.objective, random_state=task.request.seed % 2**32)
+
+
+def _fit(
+    task: _Task,
+    X: FloatArray | sparse.csr_array,
+    estimator: Any,
+    objective: ClassObjective | None,
+    callback: Callable[[float, Mapping[str, Any]], bool],
+) -> OneVsOne | OneVsRest:
+    """The fitted classifier of several classes; raises `TrainingError`."""
+    estimator.set_params(callback=callback)
+    scheme = OneVsOne if task.request.scheme == "one_vs_one" else OneVsRest
+    labels = np.array([*task.target.classes, None], dtype=object)[task.train_codes]
+    unmeasured = task.corrected.unmeasured[task.train_rows]
+    weights = None if task.corrected.weights is None else task.corrected.weights[task.train_rows]
+    try:
+        return scheme(estimator, objective=objective).fit(X, labels, weights, unmeasured)  # type: ignore[no-any-return]
+    except ValueError as error:  # the estimators' word for input that they cannot learn from
+        raise TrainingError("not_trainable", str(error)) from error
+    except BackendUnavailableError as error:
+        raise TrainingError("device", str(error)) from error
+
+
+def _methods(estimator: OneVsOne | OneVsRest) -> dict[str, int]:
+    """What decides how many of the problems, where that was chosen."""
+    taken: Counter[str] = Counter()
+    for each in estimator.estimators_:
+        chosen = each.report_.judge or each.report_.comparison
+        if chosen is not None:
+            taken[chosen.returned] += 1
+    return dict(taken)
+
+
+def _model_of(
+    task: _Task, objective: ClassObjective, features: TableFeatures | MatrixFeatures, estimator: OneVsOne | OneVsRest
+) -> ClassesModel:
+    return ClassesModel(
+        algorithm=task.spec.name,
+        params=task.params,
+        objective=objective.to_dict(),
+        classes=task.target.classes,
+        scores=estimator.scores_,
+        decision=estimator.decision_,
+        features=features,
+        key=task.request.key,
+        producer=producer(),
+    )
+
+
+# -- what it reached ---------------------------------------------------------------------------------------------------
+
+
+def _counted(task: _Task) -> MulticlassRows:
+    codes, corrected = task.target.codes, task.corrected
+    return MulticlassRows(
+        total=task.n_rows,
+        labelled=int(np.count_nonzero(codes != _UNLABELLED)),
+        by_class=np.bincount(codes[codes >= 0], minlength=len(task.target.classes)).tolist(),
+        unlabelled=task.target.count(_UNLABELLED),
+        test=len(task.test_rows),
+        dropped=task.n_rows - corrected.data.n_rows,
+        feedback=None if corrected.report is None else int(np.count_nonzero(corrected.changed)),
+    )
+
+
+def _on_test(
+    task: _Task,
+    model: ClassesModel,
+    controls: Mapping[str, tuple[ProblemScores, ClassesDecision]],
+    costs: FloatArray | None,
+) -> dict[str, ClassesFigures]:
+    """Figures on the test rows, of the model (under `""`) and of each control; empty without test rows."""
+    if not len(task.test_rows):
+        return {}
+    X, _ = model.feature_matrix(task.corrected.data.take(task.test_rows), refuse_unreadable=False)
+    codes, labels = task.target.codes[task.test_rows].astype(np.intp), list(task.target.classes)
+    deciders = {"": (model.scores, model.decision), **controls}
+    made = {
+        name: figures_of(codes, decision.says(scores(X)), labels, costs)
+        for name, (scores, decision) in deciders.items()
+    }
+    largest = int(np.argmax(np.bincount(task.train_codes[task.train_codes >= 0])))
+    return made | {"majority": figures_of(codes, np.full(len(codes), largest), labels, costs)}
+
+
+def _controls(
+    fitted: ClassesReport, plain: ClassesReport, tests: Mapping[str, ClassesFigures], costs: FloatArray | None
+) -> dict[str, MulticlassControl]:
+    """The largest class of every row, and the supervised SVM."""
+    majority = fitted.controls.get("majority")
+    control = plain.figures
+    if control is not None and costs is not None:
+        table = np.array(control.confusion)
+        decided = table[:, :-1]
+        control = replace(control, cost=float((decided * costs).sum() / max(1, decided.sum())))
+    return {
+        "majority": MulticlassControl(calibration=majority, test=tests.get("majority")),
+        _PLAIN_SVM: MulticlassControl(calibration=control, test=tests.get(_PLAIN_SVM)),
+    }
+
+
+def _decided(task: _Task, said: IndexArray) -> DecidedByClass | None:
+    """What the model says of the unlabelled rows, some of which it was asked about."""
+    if not len(said):
+        return None
+    return DecidedByClass(
+        rows=int(np.count_nonzero(task.train_codes == _UNLABELLED)),
+        measured=len(said),
+        said=np.bincount(said[said >= 0], minlength=len(task.target.classes)).tolist(),
+        undecided=int(np.count_nonzero(said < 0)),
+    )
+
+
+def _worthless(fitted: ClassesReport) -> list[str]:
+    """Say that the probabilities tell no more than the classes' shares."""
+    if fitted.log_loss is None or fitted.share_log_loss is None or fitted.log_loss < fitted.share_log_loss:
+        return []
+    return [
+        "on left-out rows the probabilities tell no more than the shares of the classes: the columns may not tell them "
+        "apart, or there are too few labels"
+    ]
+
+
+def promise_of_classes(
+    figures: ClassesFigures | None, floors: list[FloorOutcome], objective: ClassObjective
+) -> Promise | None:
+    """What can be relied on of a model of several classes, and what cannot.
+
+    The bounds are the lower ends of the intervals of left-out rows. Nothing is computed that would be the chance of a
+    floor, so that none is called likely or proven.
+
+    Parameters
+    ----------
+    figures : ClassesFigures or None
+        By cross-fitting; None promises nothing.
+    floors : list of FloorOutcome
+    objective : ClassObjective
+    """
+    if figures is None:
+        return None
+    level = None
+    if floors:
+        level = "open" if all(each.met for each in floors) else "missed"
+    bounds = {
+        name: estimate.low
+        for name, estimate in (("macro_f1", figures.macro_f1), ("accuracy", figures.accuracy))
+        if estimate is not None
+    }
+    sentence = (
+        f"Of {figures.n:,} labelled rows, each left out of what decided it, "
+        f"{_range('accuracy', figures.accuracy)} and {_range('macro-F1', figures.macro_f1)} were reached"
+        f"{_undecided(figures)}; what you can count on is the lower end of each interval. "
+        f"{_of_floors(floors, objective)}For several classes no chance of a target is computed, and nothing is proven."
+    )
+    return Promise(level=level, chance=None, confidence=PROMISE_CONFIDENCE, bounds=bounds, sentence=sentence)
+
+
+def _range(name: str, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return f"no {name}"
+    return f"{name} {estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+
+
+def _undecided(figures: ClassesFigures) -> str:
+    if not figures.undecided:
+        return ""
+    return f", {figures.undecided:,} of them without a label, which counts as wrong"
+
+
+def _of_floors(floors: list[FloorOutcome], objective: ClassObjective) -> str:
+    if not floors:
+        return ""
+    by = "" if objective.confidence is None else f", by bounds of {objective.confidence:g} for all together"
+    missed = [f"{each.measure} {each.target:g} of {each.label!r}" for each in floors if not each.met]
+    if not missed:
+        return f"These rows reach what was asked of each class{by}. "
+    more = "" if len(missed) <= 5 else f" and {len(missed) - 5} more"
+    return f"These rows do not reach {', '.join(missed[:5])}{more}{by}. "
