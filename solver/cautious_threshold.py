@@ -15,8 +15,7 @@ from solver.evaluation.curves import OperatingCurve
 
 # Distances for a rate of a thousandth, in units of that between the mean scores of both classes: beyond the mean of the
 # negative rows, and beyond the highest of them. Other rates have them by the logarithm, as tails have that fall off
-# exponentially. Chosen on mails of the SpamAssassin corpus that were split at random, confirmed on the same split in
-# time (`benchmarks/mail.py`).
+# exponentially. Chosen on a few draws of labels of the SpamAssassin corpus (`benchmarks/results/mail.md`).
 _USUAL_RATE: Final = 1e-3
 _BEYOND_MEAN: Final = 1.1
 _BEYOND_HIGHEST: Final = 0.2
