@@ -370,6 +370,7 @@ def test_all_rows_are_scrolled_through(stack: str, browser: Callable[[], Tab], t
     # A screen at a time, no row is left out.
     for _ in range(20):
         tab.run(f"{box}.scrollTop += {box}.clientHeight - 120")
+        tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
         tab.until(f"document.querySelector('#all-rows .waiting') === null && {numbers}.length > 5")
         seen |= set(tab.run(numbers))
     assert seen >= set(range(max(seen)))
