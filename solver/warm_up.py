@@ -13,11 +13,15 @@ from solver import lowrank
 from solver.kernels import sparse_loops
 from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
 from solver.kernels.row_cache import arena
-from solver.multiclass import OwnRows, calibrate_own
+from solver.multiclass import OwnRows, calibrate_own, sigmoid_loops
 from solver.smo import Program, Start, solve, solve_on_matrix
 from solver.typing import FloatArray
 
 _ROWS: Final = 600
+
+_IMPORTED_EARLY: Final = (sigmoid_loops,)
+"""Modules of compiled code that others import only where they call it, here before any job: Numba looks for a place to
+keep code when a module is imported, and raises where there is none, as in a job, which may not write there."""
 
 
 def _data() -> tuple[np.random.Generator, FloatArray, FloatArray]:

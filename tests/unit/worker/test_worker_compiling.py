@@ -97,3 +97,17 @@ def test_what_a_process_that_dies_has_left_is_compiled_here(folder: Path) -> Non
     _, hits, misses, *told = load(folder, before=dying)
     assert (hits, misses, told) == ("0", "8", ["0.0"])
     assert load(folder)[1:] == ["8", "0"]
+
+
+def test_all_compiled_code_is_imported_before_a_job() -> None:
+    # a job may not write where Numba keeps code, and Numba refuses to import there what it could not keep
+    root = Path(__file__).resolve().parents[3]
+    compiled = {
+        ".".join(path.relative_to(root).with_suffix("").parts)
+        for path in (root / "solver").rglob("*.py")
+        if "@njit(" in path.read_text()
+    }
+    code = "import sys, worker.fit; print(*sys.modules)"
+    imported = subprocess.check_output([sys.executable, "-c", code], cwd=root, text=True).split()
+    assert len(compiled) > 4
+    assert compiled <= set(imported)
