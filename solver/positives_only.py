@@ -31,6 +31,9 @@ _FEWEST_FOUND: Final = 15
 _LEAST_FOUND: Final = 0.3
 """Thresholds above which both fewer left-out positive rows and a smaller part of them lie are not chosen: of the many
 ratios of found to called that few rows give, the best one is luck."""
+_LUCKY: Final = 8
+"""Nor are those with fewer, whatever part they are, unless all are found: with 3 of 10 rows labelled at random and a
+given share of .5, a precision of .7 was called likely in 27 of 100 data sets, with 8 of 10 in 5."""
 _MOST: Final = 0.8
 _MUCH: Final = 0.5
 _MORE: Final = 0.1
@@ -138,7 +141,8 @@ def choose_place(known: OnlyPositives, objective: Objective, rule: ThresholdRule
     """
     if rule == "zero":
         return int(np.argmin(np.abs(known.curve.thresholds)))
-    least = min(_FEWEST_FOUND, _LEAST_FOUND * known.curve.positives)
+    positives = known.curve.positives
+    least = min(positives, max(_LUCKY, min(_FEWEST_FOUND, _LEAST_FOUND * positives)))
     usable = known.curve.found >= least
     rates = known.draws(slice(None))
     if objective.costs is not None:
@@ -243,6 +247,8 @@ def _promise(known: OnlyPositives, place: int, objective: Objective, positive: s
         missed = any(counted.measure(name) < target - 1e-12 for name, target in objective.targets.items())
         rests_on_share = objective.targets.keys() != {"recall"}
         level = _level(chance, missed=missed, unknown=rests_on_share and not known.share.is_useful)
+        if level == "likely" and rests_on_share and known.curve.positives < FEWEST_POSITIVES:
+            level = "open"  # their part above any line is anybody's guess
     if "specificity" in bounds:
         bounds = {"false_positive_rate": round(1.0 - bounds["specificity"], 12)}
     if objective.costs is not None:

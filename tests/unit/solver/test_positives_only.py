@@ -299,6 +299,20 @@ def test_labels_drawn_at_random_claim_no_more_than_chance(given):
     assert np.mean(recalls) == pytest.approx(np.mean(found), abs=0.12)
 
 
+@pytest.mark.parametrize(("positives", "most"), [(2, 0), (5, 0), (10, 4)])
+def test_a_few_rows_labelled_at_random_make_no_precision_likely(positives, most):
+    """Scores that tell nothing, and a share that is given: of 25 data sets each, hardly one calls its luck likely."""
+    objective = Objective.parse({"kind": "precision", "target": 0.7})
+    likely = 0
+    for seed in range(25):
+        rng = np.random.default_rng([seed, positives])
+        curve = FoundCurve.of(LeftOutScores(rng.random(positives), rng.random(200)))
+        known = OnlyPositives(curve, ShareEstimate.given(0.5), 200)
+        place = choose_place(known, objective, "auto")
+        likely += point_of(known, place, objective, "yes")[1].level == "likely"
+    assert likely <= most
+
+
 def test_what_cannot_be_learned_from_says_what_would_help():
     data, truth = table(60)
     labels = marked(truth, 10)
