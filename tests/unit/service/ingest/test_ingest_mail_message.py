@@ -302,6 +302,10 @@ LIMITS = {
         MAX_WORDS,
         lambda n: b"Subject: s\nContent-Type: text/plain; charset=utf-8\n\n" + "\u8d8a".encode() * n,
     ),
+    "middle dots, which count as ideographs": (
+        MAX_WORDS,
+        lambda n: b"Subject: s\nContent-Type: text/plain; charset=utf-8\n\n" + "\u30fb".encode() * n,
+    ),
     "words of HTML": (MAX_WORDS, lambda n: b"Subject: s\nContent-Type: text/html\n\n" + b"<p>word</p>" * n),
     "text": (MAX_BODY_BYTES, lambda n: b"Subject: s\n\n" + b"x" * n),
     "html": (MAX_HTML_BYTES, lambda n: b"Subject: s\nContent-Type: text/html\n\n" + b"x" * n),
