@@ -90,33 +90,38 @@ class OnlyPositives:
         with labels drawn at random those of `WORTH_FOR_INTERVALS` were too short for the ratio of two proportions.
         """
         rng = np.random.default_rng(0)
-        of_found, of_called, of_share = rng.random((3, _DRAWS))
+        of_found, of_called, of_share, of_right = rng.random((4, _DRAWS))
         curve = self.curve
         found = _drawn(curve.found[places], curve.positives, of_found)
         called = _drawn(curve.called[places], curve.unlabelled, of_called)
         low, value, high = self.share.low, self.share.value, self.share.high
         middle = value if self.share.is_useful else (low + high) / 2  # of what is not known no value is the likeliest
         share = np.interp(of_share, [0.0, 0.5, 1.0], [low, middle, high])
-        return Rates(found, called, share)
+        return Rates(found, called, share, _drawn(curve.called[places], curve.called[places], of_right))
 
 
-def _drawn(hits: ArrayLike, of: int, levels: FloatArray) -> FloatArray:
+def _drawn(hits: ArrayLike, of: ArrayLike, levels: FloatArray) -> FloatArray:
     worth = WORTH_FOR_CHANCES
-    k = np.asarray(hits, dtype=np.float64)[..., None]
-    return np.asarray(betaincinv(worth * k + _PRIOR, worth * (of - k) + _PRIOR, levels))
+    k, n = np.asarray(hits, dtype=np.float64)[..., None], np.asarray(of, dtype=np.float64)[..., None]
+    return np.asarray(betaincinv(worth * k + _PRIOR, worth * (n - k) + _PRIOR, levels))
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Found share of the positive rows, called share of the unlabelled ones, share of positives among these."""
+    """Found share of the positive rows, called share of the unlabelled ones, share of positives among these.
+
+    Of the called ones `right` at most are positive. A share that is given too high would else make all of them so, and
+    a precision of 1 certain; if each of so many rows had been seen to be positive, it would not be.
+    """
 
     found: FloatArray
     called: FloatArray
     share: FloatArray | float
+    right: FloatArray | float = 1.0
 
     def measure(self, name: str, beta: float = 1.0) -> FloatArray:
         """Precision, recall, specificity or F_β of the unlabelled rows that these rates tell."""
-        right = np.minimum(self.share * self.found, self.called)
+        right = np.minimum(self.share * self.found, self.right * self.called)
         if name == "recall":
             return np.broadcast_to(self.found, right.shape)
         if name == "precision":
@@ -129,7 +134,7 @@ class Rates:
 
     def cost(self, false_negative: float, false_positive: float) -> FloatArray:
         """Mean cost of an unlabelled row."""
-        right = np.minimum(self.share * self.found, self.called)
+        right = np.minimum(self.share * self.found, self.right * self.called)
         return false_negative * (self.share - right) + false_positive * (self.called - right)
 
 

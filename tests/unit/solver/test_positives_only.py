@@ -163,6 +163,21 @@ def test_a_precision_is_likely_with_the_share_and_never_proven():
         assert reached(promise, asked)[0] == ("met" if asked.confidence is None else "cannot_certify")
 
 
+@pytest.mark.parametrize("share", [0.4, 0.999])
+def test_a_share_that_is_too_high_makes_no_precision_of_one(share):
+    """Of the unlabelled rows .3 are positive; with more, all that are called would be."""
+    given = known(ShareEstimate.given(share))
+    for asked in ({"kind": "precision", "target": 1.0}, {"kind": "false_positive_rate", "at_most": 1e-6}):
+        objective = Objective.parse(asked)
+        promise = point_of(given, choose_place(given, objective, "auto"), objective, "yes")[1]
+        assert promise.level != "likely"
+        assert promise.chance is not None
+        assert promise.chance < 0.05
+    counted = Objective.parse({"kind": "precision", "target": 0.9})
+    bound = point_of(given, choose_place(given, counted, "auto"), counted, "yes")[1].bounds["precision"]
+    assert 0.9 < bound < 0.99
+
+
 def test_a_share_that_is_not_known_promises_no_precision():
     evidence = known(apart=0.0)
     asked = Objective.parse({"kind": "precision", "target": 0.9})
