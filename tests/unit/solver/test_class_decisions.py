@@ -157,6 +157,7 @@ def test_left_out_scores_are_those_of_models_without_the_row(kernel, largest, mo
 def _prepared(method, y):
     method.classes_, codes = np.unique(y, return_inverse=True)
     method._counts = np.bincount(codes)
+    method._unmeasured = np.zeros(len(codes), dtype=bool)
     return codes, None
 
 
