@@ -270,7 +270,7 @@ def weights_of(
     rows: IndexArray,
     data: Table | MatrixData,
     *,
-    knows: bool,
+    knows: bool | None,
 ) -> Weights | None:
     """What weighs most in the scores of rows, on average.
 
@@ -283,8 +283,9 @@ def weights_of(
         The rows to look at, in the order in which they are taken as far as there is time.
     data : Table or MatrixData
         Those rows, in that order.
-    knows : bool
-        Whether the model tells the labels apart better than chance does.
+    knows : bool or None
+        Whether the model tells the labels apart better than chance does; None where no or too few negative rows could
+        show it.
     """
     texts: Sequence[Sequence[str | None]] = ()
     if isinstance(features, TableFeatures) and isinstance(data, Table) and has_words(features):
@@ -302,10 +303,12 @@ def weights_of(
     )
 
 
-def _sentence(rows: int, *, knows: bool) -> str:
+def _sentence(rows: int, *, knows: bool | None) -> str:
     said = f"What the model's scores of {rows} labelled rows are made of, on average: it says nothing of causes"
     if knows:
         return said + "."
+    if knows is None:
+        return f"{said}. Too few negative rows are labelled, or none, to show whether the model tells the labels apart."
     return (
         f"{said}. The model tells the labels apart no better than chance does, so that these weights are of no use: "
         "one that has learned labels drawn at random has such, too."

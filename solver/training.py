@@ -491,7 +491,7 @@ def _explained(
     labelled = np.flatnonzero(task.train_codes != _UNLABELLED)
     drawn = labelled[np.random.default_rng(task.request.seed).permutation(len(labelled))[:MOST_WEIGHED]]
     rows = task.corrected.data.take(task.train_rows[drawn])
-    knows = model.curve is not None and model.curve.is_better_than_chance
+    knows = None if task.target.positives_only else model.curve is not None and model.curve.is_better_than_chance
     positive = task.train_codes[labelled] == _POSITIVE
     return (
         weights_of(model.decision, features, X, drawn, rows, knows=knows),

@@ -14,11 +14,14 @@ MOST_IN_A_MATRIX = 12
 """Classes whose confusion matrix fits on a screen."""
 LONGEST_NAME = 40
 """Characters of a class in a table."""
+_STATUS_WORDS = {"met": "", "preference_unmet": "not reached on the left-out rows"}
+"""Of statuses that need others; what is met has floors at most, of which the promise tells."""
 
 
 def print_classes(report: MulticlassReport) -> None:
     """Print what was asked of a model of several classes, what came out, and how it was measured."""
-    print(f"{report.algorithm}, {report.scheme}, objective {objective_words(report.objective)}: {report.status}")
+    outcome = (objective_words(report.objective), _STATUS_WORDS.get(report.status, report.status))
+    print(f"{report.algorithm}, {report.scheme}, objective {': '.join(filter(None, outcome))}")
     if report.promise is not None:
         print(report.promise.sentence)
     elif report.status_reason:

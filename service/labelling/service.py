@@ -79,7 +79,7 @@ class QueueService:
             dataset=asked.dataset.id,
             purpose=purpose,
             items=self._with_contents(asked, list(made), n),
-            warnings=_no_rows(queue.improve) if purpose == "improve" else _no_judge(queue.suspicious),
+            warnings=_no_rows(queue.improve) if purpose == "improve" else _no_judge(queue.suspicious, asked.report),
         )
 
     def row(self, project_id: str, name: str, dataset_id: str, number: int) -> dict[str, Any]:
@@ -225,8 +225,13 @@ def _no_rows(queue: RowsToLabel) -> list[str]:
     ]
 
 
-def _no_judge(queue: DoubtedLabels) -> list[str]:
+def _no_judge(queue: DoubtedLabels, report: Report) -> list[str]:
     """Return what keeps the list from saying anything."""
+    if queue.judged == 0 and report.positives_only is not None:
+        return [
+            "no label could be judged: too few negative rows are labelled, or none, and without them there are no "
+            "probabilities"
+        ]
     if queue.judged == 0:
         return ["no label could be judged: no model was trained that had not seen it"]
     if not queue.better_than_chance:

@@ -97,7 +97,8 @@ class ExportService:
         model = self._models.get_any(project_id, name)
         if isinstance(model, MulticlassModel):
             raise SeveralClasses(
-                "a model that tells several classes apart has no report.html; GET /models/{id}/card has the same"
+                "a model that tells several classes apart has no report.html; GET /models/{id}/card (prefsvm card) "
+                "has the same"
             )
         try:
             thresholds = self._models.thresholds(project_id, model.id)

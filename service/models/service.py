@@ -94,7 +94,7 @@ class ModelService:
         """Return a model of two classes with its report; raises `ModelNotFound`, `SeveralClasses`."""
         found = self.get_any(project_id, name)
         if isinstance(found, MulticlassModel):
-            raise SeveralClasses.lacking("threshold, which this is about")
+            raise SeveralClasses.lacking("such thing, which is there for two classes only")
         return found
 
     def get_any(self, project_id: str, name: str) -> Model | MulticlassModel:
@@ -169,7 +169,7 @@ class ModelService:
         with self._database.transaction() as session:
             report, applied = report_of(session, project_id, name)[1:]
         if report.curve is None:
-            raise NoCurve("this model has no operating curve")
+            raise _no_curve(report)
         return curve_of(report, report.curve, kind, applied or _trained(report), costs)
 
     def thresholds(self, project_id: str, name: str, costs: Costs | None = None) -> Thresholds:
@@ -178,7 +178,7 @@ class ModelService:
             model_id, report, applied = report_of(session, project_id, name)
             proofs = ModelRepository(session, project_id).proofs([model_id])[model_id]
         if report.curve is None or not report.curve.thresholds:
-            raise NoCurve("this model has no operating curve")
+            raise _no_curve(report)
         trained = _trained(report)
         proven = proven_thresholds([trained, *([applied] if applied else [])], proofs)
         return thresholds_of(model_id, report, report.curve, applied or trained, costs or Costs(), proven)
@@ -461,6 +461,15 @@ def _audited(audits: Sequence[AuditRow], threshold: float, band: Band | None) ->
         )
 
 
+def _no_curve(report: Report) -> NoCurve:
+    if report.positives_only is None:
+        return NoCurve("this model has no operating curve")
+    return NoCurve(
+        "this model has no operating curve: too few negative rows are labelled, or none; POST "
+        "/models/{id}/operating-points answers what another threshold would give"
+    )
+
+
 def report_of(session: Session, project_id: str, name: str) -> tuple[str, Report, OperatingPoint | None]:
     """Return the id of a model, its whole report, and the operating point that was applied last.
 
@@ -474,7 +483,7 @@ def report_of(session: Session, project_id: str, name: str) -> tuple[str, Report
     model_id = models.id_of(name)
     stored, applied = models.report(model_id)
     if is_of_several(stored):
-        raise SeveralClasses.lacking("threshold, which this is about")
+        raise SeveralClasses.lacking("such thing, which is there for two classes only")
     with _whole(model_id):
         report = Report.from_dict(stored)
     return model_id, report, None if applied is None else _promised(OperatingPoint.model_validate(applied), report)

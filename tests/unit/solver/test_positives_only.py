@@ -407,6 +407,13 @@ def test_negative_rows_of_feedback_measure_nothing(label, negative):
     assert result.report.rows.negative == 3
 
 
+def test_weights_are_not_called_useless_where_nothing_can_show_that():
+    data, truth = table()
+    sentence = trained(marked(truth, 50), data).report.weights.sentence
+    assert "no better than chance" not in sentence
+    assert "Too few negative rows are labelled, or none" in sentence
+
+
 # -- other thresholds --------------------------------------------------------------------------------------------------
 
 
