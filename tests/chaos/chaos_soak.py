@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import httpx
 import numpy as np
 import psutil
@@ -39,6 +40,7 @@ KEEPS_FILES_OPEN = "postgres, connections"
 TRAINS_A_MODEL = 2**31 + 3
 """Seed of the one training of the run that `chaos_jobs` does not stand in for."""
 ROW = {"age": 30, "job": "a"}
+CLOSED_BY_THE_CLIENT = "closed by the client itself"
 
 
 @dataclass
@@ -145,11 +147,13 @@ class Soak:
         try:
             answer = await client.post(path, json=body)
         except httpx.HTTPError as error:
-            got = type(error).__name__
+            got = CLOSED_BY_THE_CLIENT if is_closed_by_the_client(error) else type(error).__name__
         else:
             got = str(answer.status_code)
         self.answers[path, got] += 1
         ended = time.monotonic()
+        if got == CLOSED_BY_THE_CLIENT:
+            return None
         if got == str(status):
             return ended - sent
         self.failures.append((sent, ended, f"{path}: {got}"))
@@ -295,6 +299,19 @@ class Soak:
             )
         lines.append(f"  wrong: {self.wrong or 'nothing'}")
         return "\n".join(lines)
+
+
+def is_closed_by_the_client(error: httpx.HTTPError) -> bool:
+    """Tell whether httpx ended the call's connection itself, which is no failure of the service.
+
+    Its pool (httpcore 1.0) may take an idle connection for a call and, before the call begins, close it because its
+    time as an idle one is over. Beside a server that never ends a connection, with 0.3 s for that time, so ended one
+    of 1,800 calls.
+    """
+    reason: BaseException | None = error
+    while reason is not None and not isinstance(reason, anyio.ClosedResourceError):
+        reason = reason.__cause__ or reason.__context__
+    return reason is not None
 
 
 def told(found: Slope | None, most: float) -> str:

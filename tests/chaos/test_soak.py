@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from chaos_growth import BLOCK_SECONDS, Growth, Samples, slope
-from chaos_soak import Soak
+from chaos_soak import Soak, is_closed_by_the_client
 from chaos_stack import ChaosStack
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "30"))
@@ -78,3 +80,30 @@ def test_few_blocks_that_are_apart_make_no_slope() -> None:
     found = slope([(times, memory)])
     assert found is not None
     assert abs(found.estimate) < 0.3
+
+
+@pytest.mark.parametrize("ends", ["client", "server"])
+def test_whose_end_of_a_connection_it_was_is_told(ends: str) -> None:
+    async def call() -> httpx.HTTPError:
+        has_come = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            has_come.set()
+            if ends == "client":
+                await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False)
+            answer = asyncio.ensure_future(client.get("/"))
+            await has_come.wait()
+            if ends == "client":
+                await client.aclose()
+            (error,) = await asyncio.gather(answer, return_exceptions=True)
+            await client.aclose()
+        assert isinstance(error, httpx.HTTPError)
+        return error
+
+    assert is_closed_by_the_client(asyncio.run(call())) is (ends == "client")
