@@ -35,6 +35,8 @@ MOST_MEMORY_PER_HOUR = 1.0
 """MiB, of one process."""
 MOST_DESCRIPTORS_PER_HOUR = 1.0
 DESCRIPTORS = "number of descriptors"
+MOST_CONNECTIONS = {"api": 24, "dispatcher": 9, "worker 1": 10, "worker 2": 10}
+"""To Postgres, where its pools and their reserves are full."""
 KEEPS_FILES_OPEN = "postgres, connections"
 """Has the files of all tables open that it ever used, up to a limit of its own: these are no leak."""
 TRAINS_A_MODEL = 2**31 + 3
@@ -250,6 +252,10 @@ class Soak:
                 self.wrong.append(f"{kill.part.name} did not come back")
             elif kill.part is self.stack.api and kill.processor_seconds > MOST_PROCESSOR_SECONDS:
                 self.wrong.append(f"the API took {kill.processor_seconds:.1f} s of a processor to start")
+        for name, most_connections in MOST_CONNECTIONS.items():
+            most_seen = self.growth.most_connections(name)
+            if most_seen > most_connections:
+                self.wrong.append(f"{name}: {most_seen} connections to Postgres, its pools have {most_connections}")
         for name in self.growth.processes:
             for what, found, most in self._slopes(name):
                 if found is not None and found.low > most and (name, what) != (KEEPS_FILES_OPEN, DESCRIPTORS):

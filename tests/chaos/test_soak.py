@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 
 import httpx
@@ -107,3 +108,18 @@ def test_whose_end_of_a_connection_it_was_is_told(ends: str) -> None:
         return error
 
     assert is_closed_by_the_client(asyncio.run(call())) is (ends == "client")
+
+
+def test_connections_of_a_pool_are_no_growth() -> None:
+    """What this process serves counts among its descriptors, and what it has open at others does not."""
+    growth, me = Growth(), os.getpid()
+    growth.sample("me", me, 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as made:
+        served, _ = server.accept()
+        with served:
+            growth.sample("me", me, 1.0)
+            assert made.fileno() >= 0
+    (samples,) = growth.processes["me"].values()
+    assert samples.descriptors[1] - samples.descriptors[0] == 2
+    assert samples.connections[1] - samples.connections[0] == 1
+    assert growth.most_connections("me") == samples.connections[1]
