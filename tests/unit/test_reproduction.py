@@ -1,12 +1,16 @@
 """Reading the papers' data sets, deciding the required patterns and rendering; the experiments on tiny made-up data."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from benchmarks.reproduction import PAPERS, DataError, Pattern, Reproduction, Table, cs4vm, data, psvm
+from benchmarks.reproduction import PAPERS, DataError, Pattern, Reproduction, Table, clustersvm, cs4vm, data, psvm
+from benchmarks.reproduction.clustersvm_printed import IRIS
+from benchmarks.reproduction.clustersvm_printed import TABLE_1 as LINEAR
+from benchmarks.reproduction.clustersvm_printed import TABLE_2 as NONLINEAR
 from benchmarks.reproduction.cs4vm_printed import COLUMNS, TABLE_1, TABLE_2
 from benchmarks.reproduction.report import mean_sd
 
@@ -189,6 +193,131 @@ def test_cs4vm_patterns_are_decided_by_the_figures(changes, missed):
         patterns = patterns[-1:]
     assert len(patterns) == len(missed)
     assert all(pattern.required.startswith(start) for pattern, start in zip(patterns, missed, strict=True))
+
+
+def test_clustersvm_runs_from_files_to_tables(tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    np.savez(
+        tmp_path / "iris",
+        X=np.repeat(np.eye(3), 50, axis=0) + 0.1 * rng.normal(size=(150, 3)),
+        y=np.repeat(["a", "b", "c"], 50),
+    )
+    y = np.where(rng.random(200) < 0.4, 1, -1)
+    np.savez(tmp_path / "wdbc", X=3 * y[:, None] + rng.normal(size=(200, 4)), y=y)
+    a1, b1 = clustersvm.SIMULATIONS[::3]
+    monkeypatch.setattr(clustersvm, "SIMULATIONS", (a1, replace(b1, kernel={"kernel": "rbf"})))
+    monkeypatch.setattr(clustersvm, "TRAINING_ROWS", 60)
+    monkeypatch.setattr(clustersvm, "QUICK", clustersvm.Sizes(1, (0.8,), ((50, 0.9),)))
+    monkeypatch.setattr(clustersvm, "_patterns", lambda *_: [])
+    found = PAPERS["clustersvm"](tmp_path, quick=True)
+    sets = {("A1", 0.8), ("B1", 0.8), ("iris 50", 0.9), ("breast cancer", 0.9)}
+    assert {(e["data"], e["share"]) for e in found.measurements} == sets
+    assert {e["method"] for e in found.measurements} == {*clustersvm.PRINTED, clustersvm.ENSEMBLE, clustersvm.ORACLE}
+    assert all(0 <= e["value"] <= 1 for e in found.measurements)
+    text = found.to_markdown()
+    for table in ("Table 1", "Table 2", "Table 3", "Figure 2"):
+        assert f"## {table}:" in text
+    assert "| A1    | 80%        | 0.932" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "best", "counts"),
+    [
+        ("A1", 0.941, (0.5, 0.5)),
+        ("A2, variance 2", 0.924, (1 / 3, 1 / 3, 1 / 3)),
+        ("A2, variance 4 as printed", 0.824, (1 / 3, 1 / 3, 1 / 3)),
+        ("B1", 0.623, (0.5, 0.5)),
+        ("B2, no noise as printed", 1.0, (0.33, 0.33, 0.34)),
+    ],
+)
+def test_clustersvm_models_are_the_printed_ones(name, best, counts):
+    """By how often the best rule is right, which follows from the model."""
+    simulation = next(each for each in clustersvm.SIMULATIONS if each.name == name)
+    X, y = simulation.draw(60_000, np.random.default_rng(1))
+    assert np.bincount(y) / len(y) == pytest.approx(counts, abs=0.02)
+    if name.startswith("A"):
+        towards, middle = X.mean(axis=1), ([0.0] if name == "A1" else [1.5, 2.5])
+        said = np.digitize(towards, middle)
+    elif name == "B1":
+        said = np.log(2 * np.square(X).sum(axis=1)) > 0.809
+    else:
+        value = 2 * np.cos(X[:, 0]) + np.log1p(X[:, 1] ** 2)
+        said = np.digitize(value, np.quantile(value, [0.33, 0.66]))
+    assert np.mean(said == y) == pytest.approx(best, abs=0.01)
+
+
+def test_clustersvm_hides_labels_but_two_of_each_class():
+    y = np.repeat([0, 1, 2], [80, 15, 5])
+    for labelled, kept in ((20, 20), (3, 6)):
+        known = clustersvm.hidden(y, labelled, np.random.default_rng(2))
+        shown = known >= 0
+        assert shown.sum() == kept
+        assert np.array_equal(known[shown], y[shown])
+        assert np.bincount(known[shown]).min() >= 2
+
+
+class Shifting:
+    """Calls the rows from its index on 1, which moves by one at each fit until 5."""
+
+    def __init__(self):
+        self.fits = []
+
+    def fit(self, _, y):
+        self.fits.append(y.copy())
+        return self
+
+    def predict(self, X):
+        return (X[:, 0] >= min(len(self.fits), 5)).astype(int)
+
+
+def test_self_training_takes_every_unlabelled_row_and_may_change_its_mind(monkeypatch):
+    monkeypatch.setattr(clustersvm, "clone", lambda method: method)
+    X, y = np.arange(10.0)[:, None], np.array([0, *[-1] * 8, 1])
+    fits = clustersvm.self_trained(Shifting(), X, y).fits
+    assert all(np.array_equal(fit[[0, -1]], [0, 1]) and fit.min() == 0 for fit in fits[1:])
+    assert [int(fit.sum()) for fit in fits[1:]] == [9, 8, 7, 6, 5]
+
+
+def clustersvm_entries(**changes):
+    """Accuracies as the paper prints them."""
+    entries = []
+    for simulation in clustersvm.SIMULATIONS:
+        for share in clustersvm.SHARES:
+            printed = (LINEAR | NONLINEAR)[simulation.name[:2], share]
+            told = dict(zip(clustersvm.PRINTED, printed, strict=True)) | changes.get(simulation.name, {})
+            entries += [
+                {"data": simulation.name, "share": share, "seed": 0, "method": method, "value": value}
+                for method, value in told.items()
+            ]
+    areas = {clustersvm.SVM_ALONE: 0.97, clustersvm.ENSEMBLE: 0.98} | changes.get("breast cancer", {})
+    return [
+        *entries,
+        *({"data": "breast cancer", "share": 0.9, "method": method, "value": area} for method, area in areas.items()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, []),
+        ({"A2, variance 4 as printed": {"cluster SVM": 0.1}}, []),
+        ({"A2, variance 2": {"SVM": 0.86}}, ["Table 1: with 95 %"]),
+        ({"B2, noise of variance 1": {"SVM": 0.48}}, ["Table 2: with 95 %"]),
+        ({"A1": {"cluster SVM": 0.89}}, ["Table 1: the cluster SVM is at most"]),
+        ({"B1": {"cluster SVM": 0.54}}, ["Table 2: the cluster SVM is at most"]),
+        ({"breast cancer": {"cluster SVM, ensemble": 0.96}}, ["Figure 2: breast cancer"]),
+    ],
+)
+def test_clustersvm_patterns_are_decided_by_the_figures(changes, missed):
+    patterns = [p for p in clustersvm._patterns(clustersvm_entries(**changes), clustersvm.FULL) if not p.met]
+    assert len(patterns) == len(missed)
+    assert all(f"{p.source}: {p.required}".startswith(start) for p, start in zip(patterns, missed, strict=True))
+
+
+def test_the_printed_accuracies_are_as_the_paper_speaks_of_them():
+    """It says that its method is ahead of all others as the share of unlabelled rows grows."""
+    for table in (LINEAR, NONLINEAR, IRIS):
+        assert all(row[3] == max(row) for (_, share), row in table.items() if share == max(s for _, s in table))
 
 
 def test_the_printed_wins_follow_from_the_printed_costs():
