@@ -35,7 +35,7 @@ from solver.features import (
     missing_values,
 )
 from solver.kinds import identifier_warning
-from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, fingerprints
+from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, copies_warning, fingerprints
 from solver.labelling_queue import QueueInput, queue_of
 from solver.labels import (
     all_but,
@@ -469,7 +469,7 @@ def _features_of(
         has_text = isinstance(features, TableFeatures) and features.has_text
         task.params["kernel"] = "linear" if has_text else "rbf"
     watch.report(_FEATURES_DONE, features=features.n_features)
-    return features, X, warnings
+    return features, X, [*warnings, *copies_warning(X, task.train_codes)]
 
 
 def _queue(

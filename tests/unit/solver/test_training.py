@@ -18,6 +18,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import confusion_matrix
 
+from solver.class_training import train as train_any
 from solver.estimators import PSVM, SVM
 from solver.evaluation import WORTH_FOR_INTERVALS, ConfusionCounts, measures, wilson
 from solver.features import Column, FeatureError, MatrixData, Table
@@ -725,3 +726,21 @@ def test_texts_take_a_linear_kernel_unless_another_is_asked_for() -> None:
         train(table, labels, TrainingRequest(**asked, text={"words": 20}))
     numbers_only, its_labels = blobs()
     assert train(numbers_only, its_labels, request(include=["x"])).report.params["kernel"] == "rbf"
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_many_copies_of_labelled_rows_are_warned_of(classes):
+    """Labels by lot, each row ten times: left-out rows are known from their copies, and no figure is worth anything."""
+    rng = np.random.default_rng(3)
+    values, lot = rng.normal(size=20), np.arange(20) % classes
+    several = {} if classes == 2 else {"objective": {"kind": "macro_f1"}, "scheme": "one_vs_rest"}
+    request = TrainingRequest(algorithm="svm", **({"positive": "c1"} if classes == 2 else several))
+
+    def warned(x, codes):
+        labels = np.array([f"c{code}" for code in codes], dtype=object)
+        report = train_any(Table({"x": Column("x", "number", x)}), labels, request).report
+        return any("if they are copies" in said for said in report.warnings)
+
+    assert warned(np.tile(values, 10), np.tile(lot, 10))
+    assert not warned(rng.normal(size=200), np.tile(lot, 10))
+    assert not warned(np.tile(values, 10), rng.permutation(np.tile(lot, 10)))  # the same by chance: labels differ
