@@ -96,10 +96,7 @@ class ExportService:
         """Return the report to send, as HTML; raises `ModelNotFound`, and `SeveralClasses`: their card has it all."""
         model = self._models.get_any(project_id, name)
         if isinstance(model, MulticlassModel):
-            raise SeveralClasses(
-                "a model that tells several classes apart has no report.html; GET /models/{id}/card (prefsvm card) "
-                "has the same"
-            )
+            raise SeveralClasses("a model that tells several classes apart has no report.html; its card has the same")
         try:
             thresholds = self._models.thresholds(project_id, model.id)
         except NoCurve:

@@ -465,8 +465,8 @@ def _no_curve(report: Report) -> NoCurve:
     if report.positives_only is None:
         return NoCurve("this model has no operating curve")
     return NoCurve(
-        "this model has no operating curve: too few negative rows are labelled, or none; POST "
-        "/models/{id}/operating-points answers what another threshold would give"
+        "this model has no operating curve: too few negative rows are labelled, or none; "
+        "an operating point tells what another threshold would give"
     )
 
 

@@ -16,13 +16,9 @@ from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
 from solver.estimators._semi_supervised import SemiSupervisedClassifier, positives_among, top_rows
 from solver.estimators.parameters import CostParameters, EngineParameter, ShareParameters
-from solver.positive_unlabelled import (
-    grow_negatives,
-    rank_by_set,
-    rank_by_spies,
-    reliable_negatives,
-    spy_em,
-)
+from solver.positive_unlabelled.bayesian_sets import rank_by_set, rank_by_spies
+from solver.positive_unlabelled.roc import grow_negatives, reliable_negatives
+from solver.positive_unlabelled.spy_em import spy_em
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _BLOCK_ELEMENTS: Final = 1 << 20

@@ -14,8 +14,7 @@ from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier,
 from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import CostParameters, PositiveShareParameter
 from solver.parameters import POSITIVE, Domain, number
-from solver.positive_unlabelled import Ranked, rank_by_set, rank_by_spies
-from solver.positive_unlabelled.bayesian_sets import STRENGTHS
+from solver.positive_unlabelled.bayesian_sets import STRENGTHS, Ranked, rank_by_set, rank_by_spies
 from solver.typing import IndexArray
 
 # below that, where a spy comes says too little about the share of positives

@@ -14,7 +14,7 @@ from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier
 from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
 from solver.estimators.parameters import CostParameters, EngineParameter, PositiveShareParameter
-from solver.positive_unlabelled import grow_negatives, reliable_negatives
+from solver.positive_unlabelled.roc import grow_negatives, reliable_negatives
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 

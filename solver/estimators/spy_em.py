@@ -13,7 +13,7 @@ from solver.estimators._expansion import Expansion
 from solver.estimators._positive_unlabelled import PositiveUnlabelledClassifier, in_standard_deviations, should_stop
 from solver.estimators._run import TrainingRun
 from solver.estimators.parameters import CostParameters, PositiveShareParameter
-from solver.positive_unlabelled import spy_em
+from solver.positive_unlabelled.spy_em import spy_em
 from solver.typing import IndexArray
 
 

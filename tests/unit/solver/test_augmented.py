@@ -13,7 +13,7 @@ from solver.choices import Augmenter, CutOff
 from solver.estimators import SVM, AugmentedClassifier
 from solver.estimators import augmented as module
 from solver.estimators.augmented import binary_rows, purify
-from solver.positive_unlabelled import rank_by_set
+from solver.positive_unlabelled.bayesian_sets import rank_by_set
 
 ALONE = {"threshold_rule": "zero", "labeled_split": "full"}
 LINEAR = {"kernel": "linear", **ALONE}

@@ -117,7 +117,7 @@ def test_a_file_knows_its_encoder_again(tmp_path: Any) -> None:
     assert read.encoder.change_to("x", noisy) is None
     other = read.encoder.change_to("x", Trigrams("salt").encode(PROBES))
     assert other is not None
-    assert "'x' makes other vectors now than 'trigrams' did" in other
+    assert f"'x' makes other vectors now than {MODEL!r} did" in other
     shorter = read.encoder.change_to("x", noisy[:, 1:])
     assert shorter is not None
     assert f"vectors of {DIMENSIONS} numbers" in shorter

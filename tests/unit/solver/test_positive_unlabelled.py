@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solver.positive_unlabelled import (
-    Items,
-    grow_negatives,
-    rank_by_set,
-    rank_by_spies,
-    reliable_negatives,
-    retained_share,
-    spy_em,
-    spy_ranks,
-)
-from solver.positive_unlabelled.spy_em import NaiveBayes
+from solver.positive_unlabelled.bayesian_sets import Items, rank_by_set, rank_by_spies
+from solver.positive_unlabelled.roc import grow_negatives, reliable_negatives
+from solver.positive_unlabelled.spies import retained_share, spy_ranks
+from solver.positive_unlabelled.spy_em import NaiveBayes, spy_em
 
 SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 

@@ -17,7 +17,8 @@ from solver.export import libsvm_text
 from solver.model_file import Model, load_model, save_model
 from solver.onnx_export import onnx_model
 from solver.parts import OnePart, PartComputed
-from solver.positive_unlabelled import Items, rank_by_set, rank_by_spies, spy_em
+from solver.positive_unlabelled.bayesian_sets import Items, rank_by_set, rank_by_spies
+from solver.positive_unlabelled.spy_em import spy_em
 
 SHARED = Path(os.environ.get("PREFSVM_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 PLANES = [BayesianSets, SpyBayesianSets, SpyEM]
