@@ -259,7 +259,7 @@ def _promise(known: OnlyPositives, place: int, objective: Objective, positive: s
     if objective.costs is not None:
         bounds = {"cost": float(np.quantile(rates.cost(*objective.costs), confidence))}
     needs = None
-    if level in ("likely", "open") and list(objective.targets) == ["precision"]:
+    if level in ("likely", "open") and known.share.is_useful and list(objective.targets) == ["precision"]:
         needs = _needs(known, place, objective, float(counted.measure("precision")), confidence)
     said, advice = _promised(known, objective, level, chance, bounds, needs, positive)
     return Promise(

@@ -184,6 +184,8 @@ def test_a_share_that_is_not_known_promises_no_precision():
     told, promise = point_of(evidence, choose_place(evidence, asked, "auto"), asked, "yes")
     assert promise.level == "open"
     assert promise.bounds["precision"] < 0.2
+    assert promise.needs is None  # the value of such a share is its upper end, of which few checks would prove all
+    assert "labels of some rows that chance has drawn" in promise.advice
     assert (told.share_useful, told.precision, told.f1, told.false_positive_rate) == (False, None, None, None)
     assert told.recall is not None
     assert "next to nothing" in told.sentence
