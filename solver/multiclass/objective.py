@@ -80,7 +80,7 @@ class ClassObjective:
         return cls(kind, costs, floors, confidence)
 
     def check_classes(self, classes: list[Any]) -> None:
-        """Check that it names no other classes.
+        """Check that it names no other classes, and that its costs tell them apart.
 
         Raises
         ------
@@ -90,6 +90,8 @@ class ClassObjective:
         unknown = [label for label in named if label not in classes]
         if unknown:
             raise ClassObjectiveError(f"the objective names {unknown[0]!r}, which is none of the classes")
+        if self.kind == "cost" and not np.ptp(self.cost_matrix(classes), axis=1).any():
+            raise ClassObjectiveError("the costs of a row are the same whatever is said of it: nothing is to be chosen")
 
     def cost_matrix(self, classes: list[Any]) -> FloatArray:
         """Cost of a row by true class and class that is said."""

@@ -362,6 +362,8 @@ def test_a_class_that_is_never_sure_is_never_said():
         ({"kind": "cost", "costs": {0: {1: -1}}}, "number from 0"),
         ({"kind": "cost", "costs": {0: {1: float("nan")}}}, "number from 0"),
         ({"kind": "cost", "costs": {0: {7: 1}}}, "names 7"),
+        ({"kind": "cost", "costs": {a: dict.fromkeys(range(3), 0) for a in range(3)}}, "same whatever is said"),
+        ({"kind": "cost", "costs": {a: dict.fromkeys(range(3), 2 + a) for a in range(3)}}, "same whatever is said"),
         ({"floors": {0: {"f1": 0.5}}}, "precision or recall"),
         ({"floors": {0: {"precision": 1.0}}}, "between 0 and 1"),
         ({"floors": {0: {"precision": True}}}, "between 0 and 1"),
