@@ -53,6 +53,7 @@ from solver.training import (
     TrainingRequest,
     _encoder_of,
     _features_of,
+    _not_refitted,
     _of_all_rows,
     _prepare,
     _some_unlabelled,
@@ -114,10 +115,13 @@ def _train_classes(task: _Task, objective: ClassObjective, watch: _Stopwatch) ->
         trained = _train_once(task, objective, watch.part(0.0, _MEASURED))
         seconds = time.monotonic() - began
         again = None
-        if request.max_seconds is None or 2 * seconds < request.max_seconds:
+        if not watch.stopped and (request.max_seconds is None or 2 * seconds < request.max_seconds):
             with watch.phase(_REFITTING):
                 again = _refit(task, objective, watch.part(_MEASURED, 1.0, within=_REFITTING))
-        trained = _not_refitted(trained) if again is None else _measured_before(again, trained, task, watch.seconds)
+        if again is None or watch.stopped:
+            trained = replace(trained, report=_not_refitted(trained.report, stopped=watch.stopped))
+        else:
+            trained = _measured_before(again, trained, task, watch.seconds)
     watch.report(1.0)
     return trained
 
@@ -130,11 +134,6 @@ def _refit(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> Trained
         if not watch.stopped:
             raise
         return None
-
-
-def _not_refitted(measured: TrainedClasses) -> TrainedClasses:
-    said = "there was no time to train the model once more, on the test rows too"
-    return replace(measured, report=replace(measured.report, warnings=[*measured.report.warnings, said]))
 
 
 def _measured_before(
@@ -170,10 +169,13 @@ def _train_once(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> Tr
         watch.report(_TRAINING_DONE)
         model = _model_of(task, objective, features, estimator)
         fitted: ClassesReport = estimator.report_
-        some = _some_unlabelled(task, in_a_hurry=False)
+        some = _some_unlabelled(task, in_a_hurry=watch.stopped)
         said = model.decision.says(model.scores(X[some]))
         costs = objective.cost_matrix(list(task.target.classes)) if objective.kind == "cost" else None
-        tests = _on_test(task, model, {_PLAIN_SVM: (control.scores_, control.decision_)}, costs)
+        # of one that was stopped the scores are 0, and figures would be those of no SVM
+        has_control = control.report_.status != "stopped"
+        controls = {_PLAIN_SVM: (control.scores_, control.decision_)} if has_control else {}
+        tests = _on_test(task, model, controls, costs)
         report = MulticlassReport(
             algorithm=task.spec.name,
             scheme=fitted.scheme,

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from solver.abstention import abstained_on
 from solver.algorithms import ALGORITHMS, AUTO, POSITIVES_ONLY, AlgorithmSpec, ParamError, Parameter, validate_params
 from solver.arrays import BackendUnavailableError
 from solver.choices import DEFAULT_SCHEME
+from solver.classes_report import MulticlassReport
 from solver.corrections import Corrected, Corrections, Rules, apply_corrections
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, confusion, measures
@@ -114,6 +115,7 @@ _SCORE_BARS: Final = 64
 _OTHER_MIX: Final = 0.1
 """How far the shares of rows called positive may differ, labelled and unlabelled ones, without a warning."""
 
+_AnyReport = TypeVar("_AnyReport", Report, MulticlassReport)
 _IS_KEY: Final = "is the key, which names the rows"
 _FEATURES_DONE: Final = 0.15
 _FITTED: Final = 0.8
@@ -370,7 +372,7 @@ def _train_prepared(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> Trai
             with watch.phase(_REFITTING):
                 again = _refit(task, parts, watch.part(_MEASURED, 1.0, within=_REFITTING))
         if again is None or watch.stopped:
-            trained = _not_refitted(trained, stopped=watch.stopped)
+            trained = replace(trained, report=_not_refitted(trained.report, stopped=watch.stopped))
         else:
             trained = _measured_before(again, trained, task, watch.seconds)
     if not watch.stopped:
@@ -569,14 +571,13 @@ def _of_all_rows(task: _Task) -> _Task:
     return replace(task, request=request, params={**task.params}, test_rows=none, train_rows=every)
 
 
-def _not_refitted(measured: TrainedModel, *, stopped: bool) -> TrainedModel:
-    """The model that the test rows measured: there was no time for another, or the training was stopped."""
-    report = measured.report
+def _not_refitted(report: _AnyReport, *, stopped: bool) -> _AnyReport:
+    """That of the model that the test rows measured: there was no time for another, or the training was stopped."""
     said = "there was no time to train the model once more, on the test rows too"
     if stopped:
         said = "the training was stopped before the model had learned from the test rows too"
         report = replace(report, status="stopped", status_reason=f"{said[0].upper()}{said[1:]}.")
-    return replace(measured, report=replace(report, warnings=[*report.warnings, said]))
+    return replace(report, warnings=[*report.warnings, said])
 
 
 def _measured_before(

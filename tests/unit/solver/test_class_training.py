@@ -13,7 +13,7 @@ from scipy import sparse
 
 from solver.class_succession import decide_of_classes
 from solver.class_training import TrainedClasses, train
-from solver.classes_report import MulticlassReport, any_report
+from solver.classes_report import MulticlassControl, MulticlassReport, any_report
 from solver.estimate import estimate_classes
 from solver.features import Column, MatrixData, Table
 from solver.model_file import ClassesModel, ModelFileError, read_any_model, write_model
@@ -205,9 +205,25 @@ def test_a_training_that_is_stopped_gives_what_it_had_measured() -> None:
     assert isinstance(made, TrainedClasses)
     assert any(refitting)
     assert made.report.refit is None
-    assert any("no time to train the model once more" in each for each in made.report.warnings)
+    assert made.report.status == "stopped"
+    assert any("stopped before the model had learned from the test rows" in each for each in made.report.warnings)
     with pytest.raises(TrainingError, match="stopped"):
         train(table, labels, asked(algorithm="self-training"), progress=lambda _: True)
+
+
+def test_a_control_that_is_stopped_has_no_figures_and_nothing_is_begun_after_it() -> None:
+    table, labels = clouds()
+    phases = []
+
+    def stop(news: Any) -> bool:
+        phases.append(news.phase)
+        return "problems" in news.details and "problem" not in news.details  # the control trains them together
+
+    made = train(table, labels, asked(algorithm="self-training", test_fraction=0.2), progress=stop)
+    assert isinstance(made, TrainedClasses)
+    assert made.report.test is not None
+    assert made.report.controls["plain_svm"] == MulticlassControl(calibration=None, test=None)
+    assert (made.report.status, "refitting" in phases) == ("stopped", False)
 
 
 @pytest.fixture(scope="module")
