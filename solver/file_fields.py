@@ -10,9 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.kernels.values import KINDS
+from solver.typing import Matrix
+
 FORMAT: Final = "prefsvm-model"
 FLOATS: Final = ("float64", "float32")
 INTEGERS: Final = ("int64", "int32")
+MAX_LABEL: Final = 512
+"""Characters of a class label in a file: what training allows, with room for a word before it."""
+_MAX_FEATURES: Final = 1 << 24
+_MAX_DEGREE: Final = 100
 
 
 class ModelFileError(ValueError):
@@ -102,3 +109,34 @@ def csr_matrix(tensors: Tensors, n: int, d: int, name: str = "support_vectors") 
     if not np.isin(falls, indptr).all():
         raise ModelFileError(f"{name}.indices must ascend within each row")
     return sparse.csr_array((data, indices, indptr), shape=(n, d))
+
+
+def is_label(value: object) -> bool:
+    """Whether a value can be the label of a class."""
+    if type(value) is str:
+        return len(value) <= MAX_LABEL
+    return type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63)
+
+
+def kernel_of(fields: Fields) -> tuple[str, float, int, float]:
+    """Kind, gamma, degree and coef0 of a kernel."""
+    gamma = fields.number("gamma")
+    if gamma <= 0:
+        raise ModelFileError(f"{fields.place}: 'gamma' must be above 0")
+    return fields.choice("kernel", KINDS), gamma, fields.integer("degree", 1, _MAX_DEGREE), fields.number("coef0")
+
+
+def support_vectors(fields: Fields, tensors: Tensors, rows: int) -> Matrix:
+    """So many of them, dense or sparse."""
+    width = fields.integer("n_features", 1, _MAX_FEATURES)
+    if fields.choice("layout", ("dense", "csr")) == "dense":
+        return tensors.take("support_vectors", FLOATS, (rows, width))
+    return csr_matrix(tensors, rows, width)
+
+
+def read_producer(manifest: Fields) -> dict[str, str]:
+    """Versions of what trained a model."""
+    producer = manifest.object("producer").values
+    if not all(isinstance(value, str) for value in producer.values()):
+        raise ModelFileError("manifest.producer must map text to text")
+    return producer

@@ -21,7 +21,16 @@ from solver.band import Band
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, Sigmoid
 from solver.features import BadRow, FeatureCounts, FeatureError, TableFeatures
-from solver.file_fields import FLOATS, FORMAT, Fields, Tensors, csr_matrix
+from solver.file_fields import (
+    FORMAT,
+    MAX_LABEL,
+    Fields,
+    Tensors,
+    is_label,
+    kernel_of,
+    read_producer,
+    support_vectors,
+)
 from solver.file_fields import ModelFileError as ModelFileError  # whoever reads models expects it here
 from solver.kernels.values import prepared_nbytes
 from solver.multiclass import ClassesDecision, ClassesReport, ProblemScores
@@ -40,12 +49,6 @@ ABSTAINING_VERSION: Final = 2
 _VERSIONS: Final = (FORMAT_VERSION, ABSTAINING_VERSION)
 
 Label = str | int | float | bool
-
-_KERNELS: Final = ("rbf", "linear", "poly", "sigmoid")
-_MAX_FEATURES: Final = 1 << 24
-_MAX_DEGREE: Final = 100
-# characters of a class label in a file: what training allows, with room for a word before it
-_MAX_LABEL: Final = 512
 
 
 @dataclass(frozen=True)
@@ -297,9 +300,6 @@ def _model(manifest: Fields, tensors: Tensors) -> Model:
     if tensors.arrays:
         raise ModelFileError(f"array {next(iter(tensors.arrays))!r} belongs to nothing in the manifest")
     classes = manifest.object("classes")
-    producer = manifest.object("producer").values
-    if not all(isinstance(value, str) for value in producer.values()):
-        raise ModelFileError("manifest.producer must map text to text")
     return Model(
         algorithm=manifest.get("algorithm", str),
         params=manifest.get("params", dict),
@@ -309,40 +309,32 @@ def _model(manifest: Fields, tensors: Tensors) -> Model:
         features=features,
         curve=curve,
         key=read_key(manifest.values.get("key")),
-        producer=producer,
+        producer=read_producer(manifest),
     )
 
 
 def _label(classes: Fields, name: str) -> Label:
     value = classes.values.get(name)
-    if type(value) is str and len(value) <= _MAX_LABEL:
-        return value
-    if type(value) is bool or (type(value) is int and abs(value) < 1 << 63) or type(value) is float:
-        return value
-    raise ModelFileError(f"{classes.place}: {name!r} must be a number, true, false, or at most {_MAX_LABEL} characters")
+    if not is_label(value):
+        raise ModelFileError(
+            f"{classes.place}: {name!r} must be a number, true, false, or at most {MAX_LABEL} characters"
+        )
+    return cast("Label", value)
 
 
 def _decision(fields: Fields, tensors: Tensors) -> DecisionState:
     n = fields.integer("support_vectors", 0, 1 << 40)
-    d = fields.integer("n_features", 1, _MAX_FEATURES)
     sign = fields.integer("sign", -1, 1)  # of the whole score, in files of before
     if sign == 0:
         raise ModelFileError(f"{fields.place}: 'sign' must be -1 or 1")
-    gamma = fields.number("gamma")
-    if gamma <= 0:
-        raise ModelFileError(f"{fields.place}: 'gamma' must be above 0")
+    kind, gamma, degree, coef0 = kernel_of(fields)
     sigmoid = fields.object_or_null("probability")
-    vectors: NDArray[Any] | sparse.csr_array
-    if fields.choice("layout", ("dense", "csr")) == "dense":
-        vectors = tensors.take("support_vectors", FLOATS, (n, d))
-    else:
-        vectors = csr_matrix(tensors, n, d)
     return DecisionState(
-        kind=fields.choice("kernel", _KERNELS),
+        kind=kind,
         gamma=gamma,
-        degree=fields.integer("degree", 1, _MAX_DEGREE),
-        coef0=fields.number("coef0"),
-        support_vectors=vectors,
+        degree=degree,
+        coef0=coef0,
+        support_vectors=support_vectors(fields, tensors, n),
         dual_coef=sign * tensors.take("dual_coef", ("float64",), (n,)),
         intercept=sign * fields.number("intercept"),
         threshold=fields.number("threshold"),

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.features import BadRow, FeatureCounts
-from solver.file_fields import FLOATS, FORMAT, Fields, ModelFileError, Tensors, csr_matrix
+from solver.file_fields import (
+    FORMAT,
+    Fields,
+    ModelFileError,
+    Tensors,
+    csr_matrix,
+    is_label,
+    kernel_of,
+    read_producer,
+    support_vectors,
+)
 from solver.multiclass.calibration import Calibration
 from solver.multiclass.decision import ClassesDecision, ProblemScores, SharedExpansion, stacked
 from solver.multiclass.objective import MOST_CLASSES
@@ -31,10 +41,6 @@ from solver.typing import FloatArray, IndexArray, Matrix
 
 VERSION: Final = 3
 _SCHEMES: Final[tuple[Scheme, ...]] = ("one_vs_rest", "one_vs_one")
-_KERNELS: Final = ("rbf", "linear", "poly", "sigmoid")
-_MAX_FEATURES: Final = 1 << 24
-_MAX_DEGREE: Final = 100
-_MAX_LABEL: Final = 512
 
 Label = str | int | float | bool
 
@@ -217,7 +223,7 @@ def classes_model(manifest: Fields, arrays: Mapping[str, NDArray[Any]]) -> Class
     labels = manifest.get("classes", list)
     if not 3 <= len(labels) <= MOST_CLASSES or len(set(map(str, labels))) != len(labels):
         raise ModelFileError(f"manifest: 'classes' must be 3 to {MOST_CLASSES} different labels")
-    if not all(_is_label(label) for label in labels):
+    if not all(is_label(label) for label in labels):
         raise ModelFileError("manifest: 'classes' must be numbers, true, false or short texts")
     fields = manifest.object("decision")
     scheme: Scheme = "one_vs_one" if fields.choice("scheme", _SCHEMES) == "one_vs_one" else "one_vs_rest"
@@ -228,23 +234,12 @@ def classes_model(manifest: Fields, arrays: Mapping[str, NDArray[Any]]) -> Class
     features = read_features(manifest.object_or_null("features"), tensors, width)
     if tensors.arrays:
         raise ModelFileError(f"array {next(iter(tensors.arrays))!r} belongs to nothing in the manifest")
-    producer = manifest.object("producer").values
-    if not all(isinstance(value, str) for value in producer.values()):
-        raise ModelFileError("manifest.producer must map text to text")
     objective = manifest.object_or_null("objective")
     return ClassesModel(
         manifest.get("algorithm", str), manifest.get("params", dict),
         None if objective is None else objective.values, tuple(labels), scores, decision, features,
-        read_key(manifest.values.get("key")), producer,
+        read_key(manifest.values.get("key")), read_producer(manifest),
     )  # fmt: skip
-
-
-def _is_label(value: object) -> bool:
-    if type(value) is str:
-        return len(value) <= _MAX_LABEL
-    if type(value) is float:
-        return math.isfinite(value)
-    return type(value) is bool or (type(value) is int and abs(value) < 1 << 63)
 
 
 def _scores(fields: Fields, tensors: Tensors, problems: int) -> ProblemScores:
@@ -258,12 +253,7 @@ def _scores(fields: Fields, tensors: Tensors, problems: int) -> ProblemScores:
     every = np.concatenate(places)
     if not np.array_equal(np.sort(every), np.arange(problems)):
         raise ModelFileError(f"{fields.place}: each of the {problems} problems belongs to one kernel")
-    d = fields.integer("n_features", 1, _MAX_FEATURES)
-    vectors: Matrix
-    if fields.choice("layout", ("dense", "csr")) == "dense":
-        vectors = tensors.take("support_vectors", FLOATS, (sum(sizes), d))
-    else:
-        vectors = csr_matrix(tensors, sum(sizes), d)
+    vectors = support_vectors(fields, tensors, sum(sizes))
     coefficients = csr_matrix(tensors, problems, sum(sizes), "coefficients")
     intercepts = tensors.take("intercepts", ("float64",), (problems,))
     expansions, line, column = [], 0, 0
@@ -287,13 +277,7 @@ def _places(group: Fields, problems: int) -> NDArray[np.intp]:
 def _expansion(
     group: Fields, vectors: Matrix, coefficients: sparse.csr_array, intercepts: FloatArray
 ) -> SharedExpansion:
-    gamma = group.number("gamma")
-    if gamma <= 0:
-        raise ModelFileError(f"{group.place}: 'gamma' must be above 0")
-    return SharedExpansion(
-        group.choice("kernel", _KERNELS), gamma, group.integer("degree", 1, _MAX_DEGREE), group.number("coef0"),
-        vectors, coefficients, intercepts,
-    )  # fmt: skip
+    return SharedExpansion(*kernel_of(group), vectors, coefficients, intercepts)
 
 
 def _decision(fields: Fields, tensors: Tensors, scheme: Scheme, classes: int, problems: int) -> ClassesDecision:
