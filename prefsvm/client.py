@@ -10,14 +10,14 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
 from urllib.parse import quote
 
 from service.cli.client import ClientError, Connection, parse_audit_objective, parse_objective
@@ -172,6 +172,9 @@ class QueuedRow:
     drawn: str
     reason: str
     dataset: str
+
+
+SomeRow = TypeVar("SomeRow", AuditRow, QueuedRow)
 
 
 class Client:
@@ -472,7 +475,7 @@ class Client:
     def audit_rows(self, audit: Audit | str, n: int = 10, *, after: int = 0) -> list[AuditRow]:
         """Return the next rows of an audit without an answer: at most 100, behind the position `after`."""
         found = self._connection.get(f"/audits/{quote(_id(audit), safe='')}/next?n={n}&after={after}")
-        return [AuditRow(**item) for item in found["items"]]
+        return [_row(AuditRow, item) for item in found["items"]]
 
     def answer(self, audit: Audit | str, labels: Mapping[int, str]) -> Audit:
         """Say what rows of an audit are, by their numbers in the data set, and return what is proved now."""
@@ -489,7 +492,7 @@ class Client:
         """Return the rows to label next, or the labelled ones whose label looks wrong: at most 100."""
         found = self._connection.get(f"/models/{quote(_id(model), safe='')}/queue?purpose={purpose}&n={n}")
         _warn(found["warnings"])
-        return [QueuedRow(**item, dataset=found["dataset"]) for item in found["items"]]
+        return [_row(QueuedRow, {**item, "dataset": found["dataset"]}) for item in found["items"]]
 
     def label(self, alias: str, answers: Iterable[tuple[QueuedRow, str]]) -> None:
         """Say what rows of a queue are: feedback for an alias, which its next training learns."""
@@ -536,6 +539,11 @@ def _job(document: Mapping[str, Any], *, warn: bool = True) -> Job:
         tuple(document["warnings"]),
         document,
     )
+
+
+def _row(kind: type[SomeRow], item: Mapping[str, Any]) -> SomeRow:
+    """Return a row of a list; what a newer service says besides is left out."""
+    return kind(**{each.name: item[each.name] for each in fields(kind)})
 
 
 def _audit(document: Mapping[str, Any]) -> Audit:

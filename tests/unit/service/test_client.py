@@ -236,6 +236,19 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+def test_what_a_newer_service_says_besides_is_left_out(stand_in: StandIn) -> None:
+    row = {"row": 7, "content": {"a": "1"}, "label": None, "score": 0.5, "probability": None, "key": None, "since": 1}
+    stand_in.answers |= {
+        "GET /audits/aud_1/next?n=10&after=0": {"items": [row | {"position": 3}]},
+        "GET /models/mdl_1/queue?purpose=improve&n=20": {
+            "dataset": "ds_1", "warnings": [], "items": [row | {"drawn": "random", "reason": "it is odd"}],
+        },
+    }  # fmt: skip
+    with Client(f"http://127.0.0.1:{stand_in.server_port}", "key") as service:
+        assert [(each.row, each.position) for each in service.audit_rows("aud_1")] == [(7, 3)]
+        assert [(each.row, each.dataset) for each in service.queue("mdl_1")] == [(7, "ds_1")]
+
+
 def test_waiting_says_what_the_report_warns_of_and_not_again_what_the_request_did(stand_in: StandIn) -> None:
     job = {
         "id": "job_1", "status": "succeeded", "phase": None, "progress": 1.0, "model_id": "mdl_1",
