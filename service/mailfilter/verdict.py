@@ -71,8 +71,8 @@ class Verdict:
 
     @property
     def may_be_tried_again(self) -> bool:
-        """Whether nothing is known of the mail, and it is one: later something may be known of it."""
-        return self.kind == "unknown" and self.reason != "no_mail"
+        """Whether nothing is known of the mail, and may be later: it is one, and not longer than any that is read."""
+        return self.kind == "unknown" and self.reason not in ("no_mail", "too_large")
 
     @property
     def shown(self) -> float:

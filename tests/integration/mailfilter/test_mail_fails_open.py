@@ -171,9 +171,11 @@ def test_tempfail_if_so_asked(settings: Settings, api: httpx.Client) -> None:
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "60")
 
 
-def test_mails_that_are_too_large(settings: Settings, api: httpx.Client) -> None:
+@pytest.mark.parametrize("tempfail", [False, True])
+def test_mails_that_are_too_large(settings: Settings, api: httpx.Client, *, tempfail: bool) -> None:
+    """They pass, also where mails are made to wait: they would be as large then."""
     large = PLAIN + b"x" * MAX_MESSAGE_BYTES
-    with mail_door(settings) as door, door.http() as http:
+    with mail_door(settings, mail_tempfail=tempfail) as door, door.http() as http:
         assert parsed(door.ask("CHECK", large))[1] == UNKNOWN
         assert door.ask("PROCESS", large).startswith(b"SPAMD/1.1 98 EX_TOOBIG: ")
         assert parsed(door.say(b"CHECK SPAMC/1.5\r\n\r\n" + large))[1] == UNKNOWN
