@@ -158,7 +158,8 @@ class ModelAudit(Answer):
     objective: dict[str, Any]
     confidence: float
     threshold: float = Field(
-        description="By which the model decides in this audit; of several the last that is proven, or else the first."
+        description="By which the model decides in this audit; of several the one in use if it was tried, else the "
+        "last that is proven, or the first. `status` and `sentence` are about it."
     )
     in_use: bool = Field(description="Whether that is the threshold in use; if not, the audit tells nothing of that.")
     sentence: str = Field(description="The verdict in words.")

@@ -49,7 +49,7 @@ from service.models.schemas import (
     Thresholds,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
-from service.models.verdicts import proving_audit, verdict_of, verdict_words
+from service.models.verdicts import proving_audit, told_verdict, verdict_of, verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver.band import Band
@@ -446,15 +446,16 @@ def _band(point: ReportedPoint | OperatingPoint) -> Band | None:
 
 def _audited(audits: Sequence[AuditRow], threshold: float, band: Band | None) -> Iterator[ModelAudit]:
     for row in audits:
-        sentence = verdict_words(row)
-        if row.pool is None or row.verdict is None or sentence is None:
+        verdict = told_verdict(row, threshold, band)
+        sentence = verdict_words(row, verdict)
+        if row.pool is None or verdict is None or sentence is None:
             continue
         yield ModelAudit(
             id=row.id,
-            status=row.verdict["standing"],
+            status=verdict["standing"],
             objective=row.objective,
             confidence=row.confidence,
-            threshold=row.verdict.get("threshold", row.pool["threshold"]),
+            threshold=verdict.get("threshold", row.pool["threshold"]),
             in_use=verdict_of(row, threshold, band) is not None,
             sentence=sentence,
             created_at=row.created_at,

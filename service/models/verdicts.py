@@ -10,9 +10,9 @@ from solver.band import Band
 from solver.choices import FALSE_POSITIVE_KINDS, PROMISE_CONFIDENCE
 
 
-def verdict_words(row: AuditRow) -> str | None:
-    """Return what the answers prove; None until there is one."""
-    pool, verdict = row.pool, row.verdict
+def verdict_words(row: AuditRow, of_it: Mapping[str, Any] | None = None) -> str | None:
+    """Return what the answers prove, of one of several thresholds if that is `of_it`; None until there is a verdict."""
+    pool, verdict = row.pool, of_it or row.verdict
     if pool is None or verdict is None:
         return None
     statement = statement_of(row.objective, pool, verdict.get("threshold"))
@@ -74,6 +74,17 @@ def verdict_of(row: AuditRow, threshold: float, band: Band | None) -> Mapping[st
         return None
     tried = verdict.get("tried") or [verdict | {"threshold": pool["threshold"]}]
     return next((each for each in tried if each["threshold"] == threshold), None)
+
+
+def told_verdict(row: AuditRow, threshold: float, band: Band | None) -> Mapping[str, Any] | None:
+    """Return what is told with such a model: of its threshold, where the audit tried that, and else the verdict itself.
+
+    That speaks of the last threshold that is proven, while the one in use may be another, and refuted.
+    """
+    of_it, verdict = verdict_of(row, threshold, band), row.verdict
+    if of_it is None or verdict is None or verdict.get("threshold", threshold) == threshold:
+        return verdict  # which also tells of the next threshold
+    return of_it
 
 
 def is_contradicted(row: AuditRow, verdict: Mapping[str, Any]) -> bool:
