@@ -60,6 +60,8 @@ class EncoderServer:
         Whether it becomes another one with the first text that is no probe.
     failures : int
         Requests that `mode` still concerns, -1 for all.
+    released : threading.Event
+        Until it is set, nothing is answered in the mode `held`.
     texts : list of str
         All that were sent.
     """
@@ -67,6 +69,7 @@ class EncoderServer:
     def __init__(self, port: int = 0) -> None:
         self.mode, self.salt, self.failures, self.seconds = "ok", "", -1, 0.0
         self.turns = False
+        self.released = threading.Event()
         self.texts: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
@@ -109,6 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         status, headers = 200, {}
         if mode == "slow":
             time.sleep(encoder.seconds)
+        elif mode == "held":
+            encoder.released.wait(60)
         elif mode == "error":
             status = 500
         elif mode == "refuse":

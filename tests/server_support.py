@@ -7,7 +7,7 @@ import time
 from service.local.servers import PostgresServer, RedisServer, ServerError, tail
 
 
-def wait_ready(server: PostgresServer | RedisServer, seconds: float = 30.0) -> None:
+def wait_ready(server: PostgresServer | RedisServer, seconds: float = 120.0) -> None:
     """Wait until a started server is ready.
 
     Raises

@@ -333,7 +333,7 @@ def test_what_is_no_live_key_is_refused(
             seconds.append(time.process_time() - started)
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
             assert answer.json()["type"] == "urn:prefsvm:problem:unauthorized"
-        assert statistics.median(seconds) < 0.05
+        assert statistics.median(seconds) < 0.1
         assert client.get("/models", params={"key": key, "api_key": key, "access_token": key}).status_code == 401
         # Paths that do not exist are not told apart either, and no body is read.
         assert client.post("/nothing", content=b"x" * 1000).status_code == 401

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -26,19 +25,18 @@ def client(settings: Settings) -> Iterator[httpx.Client]:
 
 
 def send_on(client: httpx.Client, begin: bytes, more: bytes) -> tuple[int, bytes]:
-    """Send a beginning, and then the same again and again; returns how much went out and the answer."""
+    """Send a beginning, and the same again until it is refused; returns how much went out and the answer."""
     address = (client.base_url.host, client.base_url.port)
     with socket.create_connection(address, timeout=10) as connection:
         connection.sendall(begin)
         sent = len(begin)
-        connection.settimeout(0.2)
+        connection.settimeout(10)
         answer = b""
         while sent < 64 << 20:
             try:
                 sent += connection.send(more)
             except (TimeoutError, ConnectionError):
                 break
-        connection.settimeout(10)
         try:
             while got := connection.recv(1 << 16):
                 answer += got
@@ -58,11 +56,9 @@ def send_on(client: httpx.Client, begin: bytes, more: bytes) -> tuple[int, bytes
     ],
 )
 def test_what_has_no_end_is_cut_off(client: httpx.Client, begin: bytes, more: bytes) -> None:
-    asked = time.monotonic()
     sent, _ = send_on(client, begin, more)
     # What the server has read, and what the kernel keeps for both sides.
     assert sent < MOST_HEAD_BYTES + (16 << 20)
-    assert time.monotonic() - asked < 5
     assert client.get("/healthz").status_code == 200
 
 

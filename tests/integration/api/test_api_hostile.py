@@ -230,7 +230,7 @@ def test_nothing_that_was_sent_comes_back_or_into_the_log(client, database, tmp_
     assert all("repository.py" in " ".join(line["stack"]) for line in defects)
 
 
-def wait_until(condition, seconds: float = 10.0) -> None:
+def wait_until(condition, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -138,7 +138,7 @@ def test_readyz_does_not_wait_for_frozen_servers(settings, database, silent):
     with api_client(settings, **frozen) as client:
         started = time.monotonic()
         ready = client.get("/readyz")
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 8  # of the ten that five looks of 2 s take one after another
         assert ready.status_code == 503
         assert not any(check["ok"] for check in ready.json()["checks"].values())
 

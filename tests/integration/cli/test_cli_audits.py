@@ -68,7 +68,7 @@ def test_several_thresholds_in_the_terminal(
 
 def _run_next(client: httpx.Client, bench: Bench) -> None:
     begun = time.monotonic()
-    while not (found := client.get("/audits").json()["items"]) and time.monotonic() < begun + 30:
+    while not (found := client.get("/audits").json()["items"]) and time.monotonic() < begun + 120:
         time.sleep(0.05)
     assert bench.supervisor.run(found[0]["job"]) == "succeeded"
 

@@ -16,7 +16,7 @@ from service.db.session import Database
 from service.ingest.mail import MAX_MESSAGE_BYTES, mail_identity
 from service.settings import Settings
 
-SECONDS = 2.0
+SECONDS = 5.0
 """Of processor time, all threads of this process together."""
 
 

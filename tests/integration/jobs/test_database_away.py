@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 
 import pytest
 from api_support import api_client
 from sqlalchemy import text, update
-from worker_bench import JobTable
+from worker_bench import JobTable, wait_for
 
 from service.db.session import AWAY, Database, trouble_of
 from service.db.tables import JobRow
@@ -26,9 +26,13 @@ def test_rows_of_a_frozen_process_are_free_again(database: Database, database_ur
     frozen = Database(database_url, idle_transaction_seconds=2.0)
     with pytest.raises(AWAY), frozen.transaction() as session:  # noqa: PT012
         assert jobs.heartbeat(session, claim) is not None
-        time.sleep(2.8)
-        with database.transaction() as other:
-            assert JobDispatching(1.0, 15).requeue_expired(other).requeued == [job_id]
+
+        def requeued() -> Sequence[str]:
+            with database.transaction() as other:
+                return JobDispatching(1.0, 15).requeue_expired(other).requeued
+
+        assert requeued() == []  # the row is locked
+        wait_for(lambda: requeued() == [job_id])
         session.execute(update(JobRow).values(progress=1.0))
     assert JobTable(database).row(job_id).progress == 0.0
     with frozen.transaction() as session:  # nor is the pool the worse for it

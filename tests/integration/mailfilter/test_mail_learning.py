@@ -188,18 +188,18 @@ def test_a_database_that_stands_still_is_not_waited_for(
             assert time.monotonic() < deadline
         with database.transaction() as session:
             AliasRepository(session, DEFAULT_PROJECT).lock("spam-filter")  # for which learning waits
+            began = time.monotonic()
             for _ in range(2):
-                began = time.monotonic()
                 refused = door.ask("TELL", PLAIN, Set="local", Message_class="spam")
                 assert refused.startswith(b"SPAMD/1.1 75 EX_TEMPFAIL: not learned within 0.4 s"), refused
                 answer = http.post("/learnspam", content=PLAIN)
                 assert (answer.status_code, answer.headers["Retry-After"]) == (503, "60")
-                assert time.monotonic() - began < 2
+            one = (time.monotonic() - began) / 4
             with ThreadPoolExecutor(20) as pool:
                 began = time.monotonic()
                 codes = list(pool.map(lambda _: http.post("/learnspam", content=PLAIN).status_code, range(20)))
                 assert codes == [503] * 20
-                assert time.monotonic() - began < 2
+                assert time.monotonic() - began < 10 * one  # and not one after another
             assert parsed(door.ask("CHECK", PLAIN))[1]["Spam"].startswith("True")
         deadline = time.monotonic() + 20
         while labels(api) != {"spam": 1}:
@@ -213,7 +213,7 @@ def test_a_body_in_pieces_of_a_byte_does_not_hold_the_others(door: Door) -> None
     began = time.process_time()
     with suppress(OSError):  # the rest is not read
         assert door.say(many, closes=False).startswith(b"HTTP/1.1 413 ")
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 5  # .2 here; to read them all takes
     few = PLAIN + b"x" * 10_000
     pieces = b"".join(b"1\r\n%c\r\n" % byte for byte in few)
     assert door.say(head + pieces + b"0\r\n\r\n", closes=False).startswith(b"HTTP/1.1 200 ")

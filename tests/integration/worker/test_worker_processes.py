@@ -181,7 +181,7 @@ def test_what_a_worker_took_to_its_grave_is_rung_for_again_soon(open_stack: Call
         broker.rpop(QUEUE)  # as a worker does that is killed before its claim
         lost = time.monotonic()
         wait_for(lambda: broker.llen(QUEUE) == 1)
-        assert time.monotonic() - lost > 0.4  # and before the 60 s
+        assert 0.4 < time.monotonic() - lost < 50  # of the 60 s
 
 
 @pytest.mark.slow

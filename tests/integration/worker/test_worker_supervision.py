@@ -271,10 +271,10 @@ def test_a_child_cannot_have_another_process_killed_in_its_place(bench: Bench, t
 
 
 def test_heartbeats_keep_a_job_that_is_longer_than_its_lease(open_bench: Callable[..., Bench]) -> None:
-    bench = open_bench(lease_seconds=2.0)  # a busy machine may let a thread wait for a second
-    job_id = bench.enqueue("loop in C", seconds=5)
+    bench = open_bench(lease_seconds=5.0)  # a busy machine may let a thread wait for seconds
+    job_id = bench.enqueue("loop in C", seconds=7)
     thread, endings = bench.in_thread(job_id)
-    jobs = JobDispatching(2.0, 15)
+    jobs = JobDispatching(5.0, 15)
     while thread.is_alive():
         with bench.database.transaction() as session:
             assert jobs.requeue_expired(session).requeued == []
@@ -354,11 +354,11 @@ def test_a_long_outage_ends_the_child_when_the_lease_has_run_out(
 
 def test_a_result_waits_for_the_database(bench: Bench, outage: Callable[[bool], None], tmp_path: Path) -> None:
     note = tmp_path / "note"
-    job_id = bench.enqueue("sleep", seconds=0.5, note=str(note))
+    job_id = bench.enqueue("sleep", seconds=2, note=str(note))
     thread, endings = bench.in_thread(job_id)
     wait_for(lambda: note.exists())
     outage(True)
-    thread.join(2.0)  # it has its result now, and the lease goes on
+    thread.join(3.0)  # it has its result now, and the lease goes on
     assert endings == []
     outage(False)
     thread.join(40)

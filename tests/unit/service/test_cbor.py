@@ -110,7 +110,7 @@ def test_what_is_none_is_refused_soon_and_without_memory(name: str) -> None:
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 3
     assert most < 20_000_000
 
 

@@ -464,7 +464,7 @@ def test_dispatcher_and_worker_may_do_their_work_on_the_broker(production_redis:
     # As a Celery worker takes it: BRPOP, the keys of unacknowledged messages, and the Lua lock around their restoring.
     with kombu.Connection(production_redis) as connection:
         queue = connection.SimpleQueue(QUEUE)
-        message = queue.get(timeout=5)
+        message = queue.get(timeout=60)
         assert message.headers["task"] == "prefsvm.train"
         connection.default_channel.qos.restore_visible()
         message.ack()

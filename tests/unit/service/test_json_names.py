@@ -57,7 +57,7 @@ def test_other_json_is_taken(value: object, indent: int | None, ascii: bool) -> 
 def test_brackets_and_a_text_without_an_end_take_no_time() -> None:
     """Each quote in it was once tried as the beginning of a text."""
     raw = b"[" * 80_000 + b'"' + b'\\"' * 40_000
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(InvalidJson):
         parse_json(raw)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

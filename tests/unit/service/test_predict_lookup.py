@@ -63,6 +63,8 @@ def test_a_change_is_not_answered_with_what_was_asked_before_it():
         lookup = ModelLookup(postgres.find, fresh_seconds=60)
         postgres.may_answer.clear()
         waiting = [asyncio.create_task(lookup.find("p", "a")) for _ in range(20)]
+        while not postgres.asked:
+            await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
         assert len(postgres.asked) == 1  # one question for all who wait
         postgres.threshold = 1.0

@@ -327,7 +327,7 @@ def test_normalising_takes_linear_time(unit: str) -> None:
     text = "a" + unit * (500_000 // len(unit))
     started = time.process_time()
     fitted.transform([[text]], FeatureCounts())
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 5  # .1 to .4 here, and minutes where each is compared with each
 
 
 def test_a_table_of_an_older_model_is_read_as_it_was() -> None:

@@ -69,4 +69,5 @@ def test_it_costs_rows_and_not_their_product():
         return time.process_time() - begun
 
     few = min(seconds(20_000) for _ in range(3))
-    assert min(seconds(200_000) for _ in range(2)) < 40 * few
+    # ten times for the rows, a hundred times for their product
+    assert min(seconds(200_000) for _ in range(2)) < 60 * few

@@ -39,7 +39,13 @@ def test_every_place_is_covered_once(n, step):
 
 
 def test_threads_help():
-    _, names = covered(12, 1, body=lambda: time.sleep(0.02))
+    together, known = threading.Barrier(3), threading.local()
+
+    def meet():
+        if not hasattr(known, "met"):  # the first range of each waits for those of the others
+            known.met = together.wait(60)
+
+    _, names = covered(12, 1, body=meet)
     assert len(names) == 3
 
 
@@ -50,12 +56,13 @@ def test_little_work_stays_where_it_is():
 
 
 def test_a_range_inside_a_range_is_not_split_again():
-    inner = []
+    inner, helped = [], threading.Event()
 
     def body(start, stop):
         if threading.current_thread() is not threading.main_thread():
             parallel.for_ranges(lambda s, e: inner.append((s, e)), 100, 1, work=1.0)
-        time.sleep(0.02)
+            helped.set()
+        helped.wait(60)
 
     parallel.for_ranges(body, 12, 1, work=1.0)
     assert inner
@@ -94,7 +101,7 @@ def test_nobody_waits_for_helpers_that_come_late(monkeypatch):
     late, done, waited = parallel._Ranges.help, threading.Event(), []
 
     def help_late(ranges):
-        if not done.wait(5):
+        if not done.wait(60):
             waited.append(ranges)
         late(ranges)
 

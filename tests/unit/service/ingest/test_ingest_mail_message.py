@@ -283,7 +283,7 @@ def test_hostile_messages_cost_little(name: str) -> None:
     raw = (HOSTILE | STRANGE)[name]
     started = time.process_time()
     mail = read_mail(raw)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 4
     assert mail.is_cut == (name in HOSTILE)
     assert tuple(mail.fields) == FIELDS
     for text in mail.fields.values():
