@@ -12,6 +12,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from service.locales import localized
+
 MOST_CHARACTERS = 2000
 """Of anything that a page shows."""
 MOST_OF_A_NAME = 80
@@ -50,20 +52,20 @@ def number(value: float) -> str:
     if not math.isfinite(value):
         return str(value)
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
-        return f"{int(value):,}"
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+        return localized(f"{int(value):,}")
+    return localized(f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}")
 
 
 def percent(share: float | None) -> str:
     """Return a share in percent, with a digit behind the point where it is not whole."""
-    return "–" if share is None else f"{100 * share:.1f}".removesuffix(".0") + " %"
+    return "–" if share is None else localized(f"{100 * share:.1f}".removesuffix(".0")) + " %"
 
 
 def chance(probability: float | None) -> str:
     """Return a probability in percent: what is short of certain is not called so."""
     if probability is None or 0.001 <= probability <= 0.999:
         return percent(probability)
-    return "under 0.1 %" if probability < 0.5 else "over 99.9 %"
+    return f"under {percent(0.001)}" if probability < 0.5 else f"over {percent(0.999)}"
 
 
 def size(count: int) -> str:
@@ -73,4 +75,4 @@ def size(count: int) -> str:
         if value < 1000:
             break
         value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
+    return localized(f"{value:.0f}" if unit == "bytes" or value >= 100 else f"{value:.1f}") + f" {unit}"

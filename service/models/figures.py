@@ -10,8 +10,10 @@ from typing import Any
 from markupsafe import Markup
 
 from service import charts
+from service.locales import localized_day
 from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import Drift, Model, ThresholdPoint, Thresholds
+from service.shown_text import number
 from solver.evaluation.intervals import wilson
 from solver.report import Abstention, Estimate, Measures, Report, SpreadScores
 
@@ -113,7 +115,7 @@ def compared(model: Model) -> Iterator[Compared]:
         for measure in _shown(report):
             bars = _bars(measure, [(mine, ours), *controls])
             if len(bars) > 1:
-                yield Compared(WORDS[measure], f"{ours.n:,} {told}", bars)
+                yield Compared(WORDS[measure], f"{number(ours.n)} {told}", bars)
         return
 
 
@@ -123,7 +125,7 @@ def succeeded(report: Report) -> list[Compared]:
     if told is None or told.rows is None:
         return []
     pairs = [("The model before", told.rows.before), ("This training", told.rows.now)]
-    rows = f"{told.rows.n:,} rows that neither had learned"
+    rows = f"{number(told.rows.n)} rows that neither had learned"
     found = [Compared(WORDS[measure], rows, _bars(measure, pairs)) for measure in _shown(report)]
     return [each for each in found if len(each.bars) > 1]
 
@@ -231,7 +233,10 @@ def drift_pictures(drift: Drift, called: float | None) -> list[Markup]:
     first = today - timedelta(days=drift.days - 1)
     days = _days(first, drift.days)
     pictures = []
-    for name, counted in (("Flagged", "positive"), ("Unlike the training", "outside_range")):
+    shown = [("Flagged", "positive")]
+    if drift.outside_range_share is not None:  # else nothing tells of a row whether it is
+        shown.append(("Unlike the training", "outside_range"))
+    for name, counted in shown:
         points = []
         for day in drift.by_day:
             low, high = wilson(getattr(day, counted), day.rows)
@@ -246,5 +251,7 @@ def drift_pictures(drift: Drift, called: float | None) -> list[Markup]:
 
 def _days(first: date, days: int) -> charts.Axis:
     last = max(1, days - 1)
-    ticks = [(at, (first + timedelta(days=at)).isoformat()) for at in (round(last * 0.1), last // 2, round(last * 0.9))]
+    ticks = [
+        (at, localized_day(first + timedelta(days=at))) for at in (round(last * 0.1), last // 2, round(last * 0.9))
+    ]
     return charts.Axis("Day", -0.5, last + 0.5, ticks)

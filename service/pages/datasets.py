@@ -18,11 +18,12 @@ from service.api.parameters import CursorText
 from service.datasets.schemas import Column, Dataset
 from service.errors import InvalidRequest, Problem
 from service.ingest.options import ENCODINGS, FORMATS, Kind
+from service.locales import localized
 from service.pages.advice import on_page_of_data_set
 from service.pages.forms import BUTTON, OPTIONS, Written, WrittenFile
 from service.pages.room import Room
 from service.pages.services import Services
-from service.shown_text import MOST_CHARACTERS
+from service.shown_text import MOST_CHARACTERS, number
 
 ROWS, MORE_ROWS = 25, 100
 """Of a data set on a page, and of what a page asks for while somebody scrolls."""
@@ -154,7 +155,7 @@ def _add_rows(router: APIRouter, room: Room, services: Services) -> None:
         return room.page(
             request.scope,
             "row.html",
-            title=f"Row {number:,} of {dataset.name}",
+            title=f"Row {localized(format(number, ','))} of {dataset.name}",
             dataset=dataset,
             number=number,
             content=rows.items[0],
@@ -196,13 +197,13 @@ def _told(column: Column) -> str:
     """Say what is in a column: its most frequent values, or its ends."""
     if column.values and column.kind != "number":
         most = sorted(column.values.items(), key=lambda item: -item[1])
-        told = ", ".join(f"{value[:30]} ({count:,})" for value, count in most[:MOST_VALUES])
+        told = ", ".join(f"{value[:30]} ({number(count)})" for value, count in most[:MOST_VALUES])
         return told + (", …" if len(most) > MOST_VALUES else "")
     if column.norm_min is not None and column.norm_max is not None:
-        return f"vectors from {column.norm_min:.4g} to {column.norm_max:.4g} long"
+        return f"vectors from {number(column.norm_min)} to {number(column.norm_max)} long"
     ends: tuple[Any, Any] = (column.earliest, column.latest)
     if column.min is not None and column.max is not None:
-        ends = (f"{column.min:.6g}", f"{column.max:.6g}")
+        ends = (localized(f"{column.min:.6g}"), localized(f"{column.max:.6g}"))
     return "" if ends[0] is None else f"{ends[0]} … {ends[1]}"
 
 

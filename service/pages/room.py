@@ -27,6 +27,7 @@ from service.api.problem import error_response
 from service.db.session import AWAY
 from service.errors import Problem
 from service.html_templates import html_templates
+from service.locales import locale_in_use, locale_of, localized, localized_day, read_in
 from service.models.words import alone_words, objective_words, promise_level, proven_words
 from service.pages import showing, words
 from service.pages.static_files import StaticFile, static_path
@@ -54,6 +55,7 @@ HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     # Not no-referrer: browsers then say Origin: null with forms, which the gate takes for another site.
     "Referrer-Policy": "same-origin",
+    "Vary": "Accept-Language",
     "X-Frame-Options": "DENY",
 }
 
@@ -83,7 +85,7 @@ class Room:
             (
                 *(showing.exact, showing.hint, showing.sentence, showing.cell, showing.long, shown_text.size),
                 *(showing.ago, showing.moment, alone_words, objective_words, promise_level, words.job_words),
-                *(charts.signed, charts.bar_of, words.event_words, words.told, proven_words),
+                *(charts.signed, charts.bar_of, words.event_words, words.told, proven_words, localized, localized_day),
             ),
         )
         self._environment.globals |= {"has_docs": has_docs, "keys_required": keys_required}
@@ -100,6 +102,7 @@ class Room:
                 "to": lambda path, **query: address(up, path, query),
                 "static": lambda name: f"{up}{static_path(self._files[name])[1:]}?v={self._files[name].version}",
                 "here": scope["path"],
+                "numbers": locale_in_use().tag,
                 "form_token": form_token(held),
                 "signed_in": caller is not None and caller.key_id is not None,
                 "can_write": "write" in may,
@@ -188,11 +191,12 @@ class PageRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except TROUBLE as error:
-                room: Room = request.app.state.pages
-                return room.trouble(request.scope, error)
+            with read_in(locale_of(request.headers.get("accept-language", ""))):
+                try:
+                    return await handle(request)
+                except TROUBLE as error:
+                    room: Room = request.app.state.pages
+                    return room.trouble(request.scope, error)
 
         return answer
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from service.locales import localized, localized_sentence
 from service.pages.advice import MOST_ADVICE, in_pages
 from service.shown_text import MOST_CHARACTERS, number, visible
 
@@ -14,11 +15,14 @@ MOST_OF_A_CELL = 120
 
 
 def hint(text: str) -> Markup:
-    """Return a sentence of the service as HTML: what it advises as the pages have it, commands marked."""
+    """Return a sentence of the service as HTML: advice as the pages have it, numbers as the reader, commands marked."""
     parts = visible(in_pages(text[:MOST_ADVICE])).split("`")
     if len(parts) % 2 == 0:
-        return escape("`".join(parts))
-    marked = (Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
+        return escape(localized_sentence("`".join(parts)))
+    marked = (
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(localized_sentence(part))
+        for place, part in enumerate(parts)
+    )
     return Markup("").join(marked)
 
 
@@ -41,9 +45,9 @@ def long(value: Any) -> Markup:
     """Return a value of a row that somebody looks at by itself, cut, with its length where it was."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         text = str(value)
-        cut = f" ({len(text):,} characters)" if len(text) > MOST_CHARACTERS else ""
+        cut = f" ({number(len(text))} characters)" if len(text) > MOST_CHARACTERS else ""
         return escape(visible(text) + cut)
-    return escape(f"{value:,}" if isinstance(value, int) else f"{value:,.10g}")
+    return escape(localized(f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"))
 
 
 def ago(moment: datetime) -> str:

@@ -89,6 +89,12 @@ class Tab:
         self.run(f"window.leaving = true; document.querySelector({json.dumps(selector)}).click()")
         self.loaded()
 
+    def speak(self, language: str) -> None:
+        """Let the browser be one of this language (BCP 47) from now on, as pages and scripts see it."""
+        agent = self.run("navigator.userAgent")
+        self.send("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage=language)
+        self.send("Emulation.setLocaleOverride", locale=language)
+
     def fill(self, selector: str, value: str) -> None:
         field = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input', {{bubbles: true}}))")

@@ -555,6 +555,40 @@ def test_every_page_fits(stack: str, browser: Callable[[], Tab], width: int, dar
     assert [trouble for trouble in tab.troubles() if "404" not in trouble] == []
 
 
+def test_numbers_and_days_are_written_in_the_language_of_the_browser(stack: str, browser: Callable[[], Tab]) -> None:
+    """By the server and by scripts alike; not what people put into data, nor what a program is to read."""
+    tab = browser()
+    tab.speak("de-DE")
+    ours = (
+        "(() => { const all = document.body.cloneNode(true);"
+        " for (const each of all.querySelectorAll('bdi, code, pre, textarea, datalist')) each.remove();"
+        " const texts = document.createTreeWalker(all, NodeFilter.SHOW_TEXT), found = [];"
+        " while (texts.nextNode()) found.push(texts.currentNode.textContent); return found; })()"
+    )
+    for path in every_page(stack):
+        tab.open(path)
+        if path.endswith("/models/tumours"):
+            tab.until("document.querySelector('.uplot') !== null")
+        said = " | ".join(tab.run(ours))
+        without_days = re.sub(r"\d\d\.\d\d\.\d{4}|\d\d?\.\d\d?\.,", "", said)
+        assert re.findall(r"\d\.\d(?!\d\d(?!\d)).{20}|.{60}\b1,000 rows", without_days) == [], path
+    tab.open(f"{stack}/ui/models/tumours")
+    tab.until("document.getElementById('thousand').textContent.startsWith('Of 1.000 rows: ')")
+    assert tab.run("/^\\d+(,\\d)? %$/.test(document.getElementById('recall').textContent.replace('\u00a0', ' '))")
+    assert re.search(r"(precision|recall) of 0,\d\d", tab.text())
+    assert tab.run("document.querySelector('#wish [name=lost]').value") == "0.1"  # what a form sends
+    days = tab.run("[...document.querySelectorAll('#drift ~ .cards svg text')].map((each) => each.textContent)")
+    assert not days or any(re.fullmatch(r"\d\d\.\d\d\.\d{4}", day) for day in days)
+    long = next(
+        each["id"]
+        for each in httpx.get(f"{stack}/datasets?limit=100", trust_env=False).json()["items"]
+        if each["rows"] == 30_000 and each["name"] == "long.csv"
+    )
+    tab.open(f"{stack}/ui/datasets/{long}")
+    assert "30.000" in tab.text()
+    assert tab.troubles() == [] or all("404" in trouble for trouble in tab.troubles())
+
+
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 

@@ -34,7 +34,7 @@ function sendAsForm(form, label) {
 function add(more) {
   const given = Number(asked().dataset.given) + more;
   asked().dataset.given = given;
-  count.textContent = given.toLocaleString();
+  count.textContent = given.toLocaleString(document.documentElement.dataset.numbers);
   const again = document.getElementById("again");
   again.hidden = given === 0;
   again.querySelector("button").classList.toggle("second", given < Number(count.dataset.enough));
@@ -51,7 +51,7 @@ function show(row) {
   for (const each of asked().querySelectorAll(".one")) each.hidden = each !== row;
   const off = document.getElementById("put-off");
   off.hidden = skipped === 0;
-  off.querySelector("span").textContent = skipped.toLocaleString();
+  off.querySelector("span").textContent = skipped.toLocaleString(document.documentElement.dataset.numbers);
   for (const each of asked().querySelectorAll("a[data-key=s]")) each.hidden = skipped >= Number(asked().dataset.most);
   // Whoever uses a keyboard or listens goes on at the row; the page stays where it is unless its top is out of sight.
   const head = asked().querySelector(".one:not([hidden]) h2") ?? asked().querySelector("h2");

@@ -3,8 +3,9 @@
 const place = document.getElementById("curve");
 const handle = document.getElementById("handle");
 const wish = document.getElementById("wish");
-const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 1 });
-const plain = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 });
+const language = document.documentElement.dataset.numbers; // as the server writes numbers
+const share = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 });
+const plain = new Intl.NumberFormat(language, { maximumSignificantDigits: 4 });
 let found = null;
 let plot = null;
 let resting = 0;
@@ -59,7 +60,7 @@ function sayProven(index) {
 
 function show(index) {
   const point = found.points[index];
-  const of = (count) => Math.round((1000 * count) / rows()).toLocaleString();
+  const of = (count) => Math.round((1000 * count) / rows()).toLocaleString(language);
   put("precision", point.precision ? share.format(point.precision.value) : "–");
   put("precision-range", range(point.precision, share));
   put("recall", point.recall ? share.format(point.recall.value) : "–");
@@ -70,7 +71,7 @@ function show(index) {
   document.getElementById("cost-fact").hidden = !point.cost || !(shown() === "cost" || wish.elements.kind.value === "cost");
   put("cost", point.cost ? plain.format(point.cost.value) : "");
   put("cost-range", range(point.cost, plain));
-  const words = `Of 1,000 rows: ${of(flagged(point))} flagged, ${of(point.false_positives)} of them wrong, ${of(found.positives - point.true_positives)} missed.`;
+  const words = `Of ${(1000).toLocaleString(language)} rows: ${of(flagged(point))} flagged, ${of(point.false_positives)} of them wrong, ${of(found.positives - point.true_positives)} missed.`;
   put("thousand", words);
   handle.setAttribute("aria-valuetext", words);
   sayProven(index);

@@ -39,7 +39,7 @@ function spacer() {
 function waiting(number) {
   const row = document.createElement("tr");
   row.className = "waiting";
-  const head = Object.assign(document.createElement("th"), { scope: "row", className: "num", textContent: number.toLocaleString() });
+  const head = Object.assign(document.createElement("th"), { scope: "row", className: "num", textContent: number.toLocaleString(document.documentElement.dataset.numbers) });
   const cell = Object.assign(document.createElement("td"), { colSpan: columns - 1, textContent: "…" });
   row.append(head, cell);
   return row;

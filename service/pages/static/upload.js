@@ -9,7 +9,7 @@ const form = document.getElementById("upload-form");
 const bar = document.getElementById("upload-bar");
 const pause = document.getElementById("upload-pause");
 const told = document.getElementById("upload-told");
-const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 1 });
+const share = new Intl.NumberFormat(document.documentElement.dataset.numbers, { style: "percent", maximumFractionDigits: 1 });
 let stopped = null; // what ends the part that is on its way
 let goOn = null;
 

@@ -518,6 +518,34 @@ def test_what_labelling_has_bought_and_what_drifts(place: Place) -> None:
     assert visitor.answer.text.count("of the rows of each day") == 2
 
 
+def test_what_a_program_reads_is_the_same_in_every_language(place: Place) -> None:
+    """Numbers that people read follow their browser; what a form sends or a call says does not."""
+    model = place.trained("languages", objective={"kind": "precision", "target": 0.805})
+    visitor = Visitor(place.client)
+    path = f"/ui/datasets/{place.dataset}/train?target=label&positive=spam&objective=recall&recall=80.5"
+    pages = [f"/ui/models/{model}", f"/ui/models/{model}?kind=recall&target=80.5", path, "/ui/models"]
+    english = [visitor.open(page) for page in pages]
+    assert visitor.answer.headers["vary"] == "Accept-Language"
+    assert "at least 80.5 %" in english[0].text
+    place.client.headers["Accept-Language"] = "de-DE,de;q=0.9,en;q=0.8"
+    german = [visitor.open(page) for page in pages]
+    del place.client.headers["Accept-Language"]
+    assert "at least 80,5 %" in german[0].text
+    assert "80.5 %" not in german[0].text
+    # Also a number that stands in a template, whoever was the first to see that.
+    assert "of 1,000 rows lie above" in english[1].text
+    assert "of 1.000 rows lie above" in german[1].text
+
+    def sent(form: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in form["fields"].items() if name not in ("once", "form_token")}
+
+    for one, other in zip(english, german, strict=True):
+        assert list(map(sent, one.forms)) == list(map(sent, other.forms))
+    curl = [page.text.partition("curl ")[2].partition("Copy")[0] for page in (english[2], german[2])]
+    assert curl[0] == curl[1] != ""
+    assert '"target": 0.805' in curl[0]
+
+
 def test_rows_unlike_the_training_want_attention(place: Place) -> None:
     counted = (
         "INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, unseen) "

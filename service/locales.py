@@ -1,0 +1,111 @@
+"""How numbers and days are written in the language of whoever reads a page, as browsers write them (Unicode CLDR).
+
+The words of the pages are English. But who writes 0,5 reads 1.234 as more than a thousand: so numbers follow the
+language that the browser asks for first, in what the server writes and in the scripts of the pages. The language holds
+for a request (`read_in`), so that not each of the many functions that say a number has to be told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+_NARROW_BLANK: Final = "\u202f"
+_BLANK: Final = "\u00a0"
+
+
+@dataclass(frozen=True)
+class Locale:
+    """A language with its habits.
+
+    Attributes
+    ----------
+    tag : str
+        As `Intl` of browsers takes it (BCP 47).
+    point, thousands : str
+        What stands before the part of a number that is not whole, and between its thousands.
+    day : str
+        A day in digits, as `strftime` takes it.
+    """
+
+    tag: str
+    point: str
+    thousands: str
+    day: str
+
+
+ENGLISH: Final = Locale("en", ".", ",", "%Y-%m-%d")
+"""Of every language that is not in the table, and of who names none."""
+_HABITS: Final = (
+    (",", ".", "%d.%m.%Y", "de da hr ro sl sr tr"),
+    (",", ".", "%d/%m/%Y", "ca el es id it nl-be pt vi"),
+    (",", ".", "%d-%m-%Y", "es-cl nl"),
+    (",", _NARROW_BLANK, "%d/%m/%Y", "fr"),
+    (",", _NARROW_BLANK, "%d.%m.%Y", "fr-ch"),
+    (",", _BLANK, "%d.%m.%Y", "bg cs de-at et fi lv nb no pl ru sk uk"),
+    (",", _BLANK, "%Y-%m-%d", "af fr-ca hu lt sv"),
+    (",", _BLANK, "%d/%m/%Y", "pt-pt"),
+    (",", _BLANK, "%Y/%m/%d", "en-za"),
+    (".", "’", "%d.%m.%Y", "de-ch de-li it-ch"),
+    (".", ",", "%d/%m/%Y", "en-au en-gb en-ie en-nz es-419 es-mx es-pe es-us"),
+    (".", ",", "%m/%d/%Y", "en-us"),
+)
+"""What stands in numbers, how days are written, and of which languages; a region where it differs from its language."""
+LOCALES: Final = {tag: Locale(tag, *habits) for *habits, tags in _HABITS for tag in tags.split()}
+_read_in: ContextVar[Locale] = ContextVar("locale", default=ENGLISH)
+_PARTS = re.compile(
+    # What people gave stands in quotes: an apostrophe within a word begins none.
+    r"(?P<given>“[^”]*”|‘[^’]*’|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w))"
+    # Not a version, an address, a time, or the end of a name.
+    r"|(?P<number>(?<![\w.,:/])(?<!\w-)(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+)(?:e[+-]?\d+)?(?![\w:/-]|[.,]\d))"
+)
+
+
+def locale_of(accepted: str) -> Locale:
+    """Return the locale of a header ``Accept-Language``: that of the first language in it.
+
+    Parameters
+    ----------
+    accepted : str
+        Such as ``de-AT,de;q=0.9,en;q=0.8``.
+    """
+    tag = re.split("[,;]", accepted, maxsplit=1)[0].strip().lower()
+    return LOCALES.get(tag) or LOCALES.get(tag.partition("-")[0], ENGLISH)
+
+
+@contextmanager
+def read_in(locale: Locale) -> Iterator[None]:
+    """Write numbers and days so within."""
+    token = _read_in.set(locale)
+    try:
+        yield
+    finally:
+        _read_in.reset(token)
+
+
+def locale_in_use() -> Locale:
+    """Return the locale that numbers are written in here."""
+    return _read_in.get()
+
+
+def localized(number: str) -> str:
+    """Return a number that is written as Python does, thousands by commas, as it is written here."""
+    locale = _read_in.get()
+    return number.translate({ord(","): locale.thousands, ord("."): locale.point})
+
+
+def localized_sentence(sentence: str) -> str:
+    """Return a sentence with its numbers as they are written here. What stands in quotes is somebody's, and stays."""
+    if _read_in.get() is ENGLISH:
+        return sentence
+    return _PARTS.sub(lambda found: found[0] if found["given"] else localized(found[0]), sentence)
+
+
+def localized_day(day: date) -> str:
+    """Return a day in digits."""
+    return day.strftime(_read_in.get().day)
