@@ -269,7 +269,7 @@ def _promise(known: OnlyPositives, place: int, objective: Objective, positive: s
         bounds=bounds,
         needs=needs,
         sentence=said + advice,
-        advice=advice,
+        advice=advice.lstrip(),
     )
 
 

@@ -132,7 +132,7 @@ def promise_of(
         needs=needs,
         abstain=promised,
         sentence=sentence,
-        advice=advice,
+        advice=advice.lstrip(),
     )
 
 

@@ -649,7 +649,10 @@ class Promise(JsonObject):
     @property
     def without_advice(self) -> str:
         """The sentence of a target that was proven otherwise."""
-        return self.sentence.replace(self.advice, "", 1)
+        if not self.advice:
+            return self.sentence
+        before, _, after = self.sentence.partition(self.advice)  # a model of before has it with a blank
+        return " ".join(part for part in (before.strip(), after.strip()) if part)
 
 
 @dataclass(frozen=True, kw_only=True)

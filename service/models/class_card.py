@@ -8,6 +8,7 @@ from typing import Any
 from service.models.card import code, data_lines, notes_lines, plain_text, table
 from service.models.repository import Origin
 from service.models.schemas import MulticlassModel
+from service.models.words import status_words
 from solver.classes_report import ClassesFigures, ClassFigures
 from solver.report import Estimate
 
@@ -47,7 +48,7 @@ def _asked(model: MulticlassModel) -> Iterator[str]:
         "",
         "## What it was asked for",
         "",
-        f"* {objective_words(report.objective)}: {code(report.status)}{reason}",
+        f"* {objective_words(report.objective)}: {status_words(report.status)}{reason}",
     )
     for floor in report.floors:
         outcome = "reached" if floor.met else "not reached"

@@ -162,6 +162,7 @@ class ModelAudit(Answer):
         "last that is proven, or the first. `status` and `sentence` are about it."
     )
     in_use: bool = Field(description="Whether that is the threshold in use; if not, the audit tells nothing of that.")
+    contradicted: bool = Field(description="Whether it is proven, and the answers since speak against it.")
     sentence: str = Field(description="The verdict in words.")
     created_at: datetime
 

@@ -49,7 +49,7 @@ from service.models.schemas import (
     Thresholds,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
-from service.models.verdicts import proving_audit, told_verdict, verdict_of, verdict_words
+from service.models.verdicts import is_contradicted, proving_audit, told_verdict, verdict_of, verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver.band import Band
@@ -59,6 +59,7 @@ from solver.evaluation.probability import band_probabilities
 from solver.operating_point import Objective
 from solver.report import Promise, Report, ReportedPoint
 from solver.retuning import NotOfTheCurveError, chosen_point, stored_promise
+from solver.training import NO_ABSTAINING
 
 logger = logging.getLogger("prefsvm.models")
 MOST_NAMES = 50
@@ -457,6 +458,7 @@ def _audited(audits: Sequence[AuditRow], threshold: float, band: Band | None) ->
             confidence=row.confidence,
             threshold=verdict.get("threshold", row.pool["threshold"]),
             in_use=verdict_of(row, threshold, band) is not None,
+            contradicted=verdict["standing"] == "proven" and is_contradicted(row, verdict),
             sentence=sentence,
             created_at=row.created_at,
         )
@@ -503,6 +505,8 @@ def _trained(report: Report) -> OperatingPoint:
 
 
 def _chosen(report: Report, wanted: dict[str, Any], threshold: float | None) -> OperatingPoint:
+    if report.positives_only is not None and wanted.get("abstain") is not None:
+        raise InvalidRequest.of("body.objective.abstain", NO_ABSTAINING)
     try:
         point = chosen_point(report, Objective.parse(wanted), threshold)
     except NotOfTheCurveError:

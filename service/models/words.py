@@ -19,6 +19,19 @@ LEVELS: Mapping[str | None, str] = {
     None: "No target",
 }
 
+STATUSES: Mapping[str, str] = {
+    "met": "met",
+    "preference_unmet": "not reached",
+    "cannot_certify": "not sure enough",
+    "solver_limit": "the solver met its limit first",
+    "stopped": "stopped early, the best so far",
+}
+
+
+def status_words(status: str) -> str:
+    """Say what came of what was asked for."""
+    return STATUSES.get(status, status)
+
 
 def objective_words(objective: Mapping[str, Any], positive: str | None = None) -> str:
     """Say what was asked for."""

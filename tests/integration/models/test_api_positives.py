@@ -20,6 +20,7 @@ from service.cli.main import app
 from service.db.session import Database
 from service.settings import Settings
 from solver.model_file import read_model
+from solver.training import NO_ABSTAINING
 
 ROWS, LABELLED = 600, 80
 RNG = np.random.default_rng(0)
@@ -148,6 +149,11 @@ def reports_say_what_is_known(client: httpx.Client, model: str) -> None:
     page = client.get(f"/ui/models/{model}")
     assert page.status_code == 200
     assert "What is known without a negative row" in page.text
+    # Of neither is anything known: how far a score lies from those of labelled rows, and which labels look wrong.
+    assert "Unlike the training" not in page.text
+    assert f"/ui/models/{model}/mistakes" not in page.text
+    for raw in ("cannot_certify", "preference_unmet", "`met`"):
+        assert raw not in client.get(f"/models/{model}/card").text
     for path in ("curves/pr", "thresholds"):
         problem(client.get(f"/models/{model}/{path}"), 404, "no-curve")
     assert client.get("/models").json()["items"][0]["promise"] == shown["promise"]
@@ -162,6 +168,11 @@ def another_threshold_is_applied(client: httpx.Client, model: str) -> None:
     assert applied["threshold"] == point.json()["threshold"]
     assert applied["promise"] == point.json()["promise"]
     assert client.get("/models").json()["items"][0]["promise"] == applied["promise"]
+    undecided = {"kind": "recall", "target": 0.95, "abstain": {"precision": 0.9}}
+    told = problem(
+        client.post(f"/models/{model}/operating-points", json={"objective": undecided}), 422, "invalid-request"
+    )
+    assert told["errors"] == [{"field": "body.objective.abstain", "message": NO_ABSTAINING}]
 
 
 def an_audit_proves_it(client: httpx.Client, bench: Bench, model: str, dataset: dict[str, Any]) -> None:

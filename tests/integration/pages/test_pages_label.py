@@ -410,6 +410,34 @@ def test_what_an_audit_has_proven_is_told_with_the_thresholds(
     assert any(link.endswith(audit) for link in page.links)
 
 
+@pytest.mark.parametrize(
+    ("standing", "estimate", "threshold", "box"),
+    [
+        ("proven", 0.9, 0.25, "good"),
+        ("proven", 0.7, 0.25, "bad"),  # the answers since speak against it
+        ("refuted", 0.7, 0.25, "bad"),
+        ("open", 0.9, 0.25, ""),
+        ("proven", 0.9, 0.5, ""),  # of a threshold that does not decide
+        ("refuted", 0.7, 0.5, ""),
+    ],
+)
+def test_only_what_is_proven_of_the_threshold_in_use_stands_in_a_green_box(
+    place: Place, standing: str, estimate: float, threshold: float, box: str
+) -> None:
+    alias = f"box-{standing}-{10 * estimate:g}-{100 * threshold:g}"
+    visitor, _, audit = begun(place, alias)  # what is asked of the model has no target that this could prove
+    drawn(place, audit, threshold=threshold)
+    with place.database.transaction() as session:
+        verdict = {"standing": standing, "bound": 0.8, "estimate": estimate, "decided_after": 20}
+        row = session.get_one(AuditRow, audit)
+        row.verdict, row.answered = verdict, 20
+    (told,) = place.client.get(f"/models/{alias}").json()["audits"]
+    assert told["contradicted"] == (standing == "proven" and estimate < 0.8)
+    visitor.open(f"/ui/models/{alias}")
+    (shown,) = re.findall(rf'<div class="note ([a-z]*)"><p>{standing.capitalize()} after', visitor.answer.text)
+    assert shown == box
+
+
 def test_labels_prove_what_a_confidence_was_asked_for(place: Place) -> None:
     objective = {"kind": "recall", "target": 0.8, "confidence": 0.95}
     sure = {"level": "proven", "chance": 0.95, "confidence": 0.95, "bounds": {"recall": 0.8}, "sentence": "It holds."}

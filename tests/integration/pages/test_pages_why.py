@@ -66,7 +66,9 @@ def test_what_decided_is_what_the_call_says(place: Place) -> None:
 def test_what_weighs_most_is_on_the_page_of_the_model(place: Place) -> None:
     model = place.model(tiny_model())
     visitor = Visitor(place.client)
-    assert "What weighs most" not in visitor.open(f"/ui/models/{model}").text  # of a model of before
+    page = visitor.open(f"/ui/models/{model}")
+    assert "What weighs most" not in page.text  # of a model of before
+    assert [link for link in page.links if link.endswith("/mistakes")]
     told(place, model, weights=WEIGHTS)
     page = visitor.open(f"/ui/models/{model}")
     assert "Columns <b>age 0.8 note encoded 0.2 Words" in page.text
@@ -74,7 +76,6 @@ def test_what_weighs_most_is_on_the_page_of_the_model(place: Place) -> None:
     assert "What the model's scores are made of." in page.text
     assert "<img/src" not in visitor.answer.text
     assert not page.inline
-    assert [link for link in page.links if link.endswith("/mistakes")]
     told(place, model, weights={**WEIGHTS, "terms": [], "columns": []})
     assert "What weighs most" in visitor.open(f"/ui/models/{model}").text
 

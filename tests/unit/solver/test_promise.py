@@ -121,7 +121,10 @@ def test_of_what_an_audit_has_proven_no_further_proof_is_advised(objective: Any,
 def test_a_promise_of_before_has_no_advice_of_its_own() -> None:
     stored = promise(PRECISION, 10, 0, 90, 5).to_dict()
     assert stored["advice"]
-    assert stored["advice"] in stored["sentence"]
+    assert stored["advice"] == stored["advice"].strip()
+    assert f" {stored['advice']}" in stored["sentence"]
+    before = stored | {"advice": f" {stored['advice']}"}  # as it was stored once
+    assert Promise.from_dict(before).without_advice == Promise.from_dict(stored).without_advice
     del stored["advice"]
     assert Promise.from_dict(stored).without_advice == stored["sentence"]
 
