@@ -197,6 +197,7 @@ def _train_once(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> Tr
             features=features.n_features,
             encoder=_encoder_of(model),
             columns=[ModelColumn(**column) for column in model.columns],
+            curves=fitted.curves,
             feedback=task.feedback(),
             excluded=task.excluded,
             timings=watch.seconds,

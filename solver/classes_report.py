@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from solver.report import (
+    CurvePoints,
     Estimate,
     ExcludedColumn,
     FeedbackReport,
@@ -104,6 +105,8 @@ class ClassesReport(JsonObject):
     log_loss : float or None
         Of the probabilities, on the same rows; `share_log_loss` is that of the classes' shares.
     share_log_loss : float or None
+    curves : list of CurvePoints
+        By class, against all others, on the same rows; empty where no probabilities were chosen by.
     warnings : list of str
     """
 
@@ -120,6 +123,7 @@ class ClassesReport(JsonObject):
     floors: list[FloorOutcome] = field(default_factory=list)
     log_loss: float | None = None
     share_log_loss: float | None = None
+    curves: list[CurvePoints] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -225,6 +229,7 @@ class MulticlassReport(JsonObject):
         default=None, metadata=_about("That the texts of each row are sent to. Null where texts are taken as words.")
     )
     columns: list[ModelColumn] = field(default_factory=list, metadata={"exclude": True})
+    curves: list[CurvePoints] = field(default_factory=list, metadata={"exclude": True})
     feedback: FeedbackReport | None = field(default=None, metadata=_about("Null for a training without feedback."))
     labels: JoinedLabelsReport | None = field(
         default=None, metadata=_about("Null where the rows themselves had the labels.")

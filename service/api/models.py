@@ -44,6 +44,9 @@ CostParameter = Annotated[
     float | None,
     Query(gt=0, le=1e12, description="Cost; that of the objective, else 1, where it is not given."),
 ]
+OfClass = Annotated[
+    str | None, Query(alias="class", max_length=256, description="Which class: needed where there are several.")
+]
 Days = Annotated[int, Query(ge=1, le=366)]
 Purpose = Annotated[
     QueuePurpose,
@@ -107,14 +110,15 @@ def models_router(models: ModelService, exports: ExportService, queues: QueueSer
         accept: Accept = "*/*",
         false_negative: CostParameter = None,
         false_positive: CostParameter = None,
+        label: OfClass = None,
     ) -> AnyCurve | Response:
         """Show what other thresholds would have given on the calibration rows: as numbers, or by `Accept` as a picture.
 
-        The point in use is marked, with its intervals.
+        The point in use is marked, with its intervals. Of several classes each has its own, against all others.
         """
         form = choose_form(accept, ("application/json", *PICTURES))
         response.headers["Vary"] = "Accept"
-        found = models.curve(caller.project_id, model_id, kind, Costs(false_negative, false_positive))
+        found = models.curve(caller.project_id, model_id, kind, Costs(false_negative, false_positive), label)
         if form == "application/json":
             return found
         return Response(

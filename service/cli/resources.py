@@ -256,6 +256,9 @@ def curve(
     out: Annotated[
         Path | None, typer.Option(help="File to write; .svg and .png are pictures, .json is JSON.", show_default="JSON")
     ] = None,
+    label: Annotated[
+        str | None, typer.Option("--class", help="Which of several classes, against all others.", show_default=False)
+    ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Print the curve of the calibration rows as JSON, or draw it, with the point in use.
@@ -268,6 +271,7 @@ def curve(
         raise typer.BadParameter("thresholds come as JSON only")
     with open_client(url) as client:
         which = "thresholds" if kind is CurveKind.THRESHOLDS else f"curves/{kind}"
+        which += "" if label is None else f"?{urlencode({'class': label})}"
         download(client, f"{model_path(client, model)}/{which}", out, form)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from service.errors import InvalidRequest
 from service.models.schemas import (
     CostCurve,
     CostPoint,
@@ -21,15 +22,18 @@ from service.models.schemas import (
     ThresholdPoint,
     Thresholds,
 )
+from solver.classes_report import ClassFigures, MulticlassReport
 from solver.evaluation import WORTH_FOR_INTERVALS, measures
 from solver.evaluation.counts import ConfusionCounts
-from solver.report import CurvePoints, Report
+from solver.report import CurvePoints, Measures, Report
 
 MOST_POINTS = 200
 """Of `thresholds_of`."""
 BARS = 32
 LEVEL = 0.95
-"""Of the intervals of `thresholds_of`."""
+"""Of the intervals of `thresholds_of`, and of a class."""
+MOST_NAMED = 10
+"""Classes that an error lists."""
 
 CurveName = Literal["pr", "roc", "cost"]
 AnyCurve = PrecisionRecallCurve | RocCurve | CostCurve
@@ -45,7 +49,6 @@ class Costs:
 
 def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: OperatingPoint, costs: Costs) -> AnyCurve:
     """Return a curve; `counted` is that of the report. `point` is the one that decides now."""
-    positives, negatives = counted.positives, counted.negatives
     about: dict[str, Any] = {
         "positive": report.classes.positive,
         "objective": point.objective,
@@ -54,6 +57,50 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
         "calibration": point.calibration,
         "promise": point.promise,
     }
+    return _curve(about, counted, kind, _said_costs(report, point, costs))
+
+
+def curve_of_class(report: MulticlassReport, label: str | None, kind: CurveName, costs: Costs) -> AnyCurve:
+    """Return the curve of one class against all others; raises `InvalidRequest` for no class of the model.
+
+    Parameters
+    ----------
+    report : MulticlassReport
+        With curves, and so with figures.
+    label : str or None
+    kind : CurveName
+    costs : Costs
+    """
+    if label not in report.classes:
+        known = ", ".join(map(repr, report.classes[:MOST_NAMED])) + (", …" if len(report.classes) > MOST_NAMED else "")
+        raise InvalidRequest.of("query.class", f"should be one of the classes: {known}")
+    place = report.classes.index(label)
+    figures, counted = report.calibration, report.curves[place]
+    about: dict[str, Any] = {
+        "positive": label,
+        "objective": report.objective,
+        "threshold": None,
+        "calibration": None if figures is None else _against_others(figures.classes[place], figures.n),
+    }
+    return _curve(about, counted, kind, (costs.false_negative, costs.false_positive))
+
+
+def _against_others(figures: ClassFigures, rows: int) -> Measures:
+    """Return what the decision between all classes gave of one, as of two."""
+    counts = ConfusionCounts(
+        figures.right,
+        figures.said - figures.right,
+        rows - figures.rows - figures.said + figures.right,
+        figures.rows - figures.right,
+    )
+    return measures(counts, LEVEL)
+
+
+def _curve(
+    about: Mapping[str, Any], counted: CurvePoints, kind: CurveName, said: tuple[float | None, float | None]
+) -> AnyCurve:
+    """Return the curve with what is told beside it; `said` is what a miss and a false alarm cost."""
+    positives, negatives = counted.positives, counted.negatives
     if kind == "pr":
         pr = [
             PrecisionRecallPoint(threshold=at, precision=_ratio(hits, hits + alarms), recall=_ratio(hits, positives))
@@ -68,7 +115,7 @@ def curve_of(report: Report, counted: CurvePoints, kind: CurveName, point: Opera
             for at, hits, alarms in _points(counted)
         ]
         return RocCurve(**about, points=roc)
-    said_missed, said_alarmed = _said_costs(report, point, costs)
+    said_missed, said_alarmed = said
     missed, alarmed = said_missed or 1.0, said_alarmed or 1.0
     rows = positives + negatives
     cost = [

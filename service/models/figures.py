@@ -12,7 +12,7 @@ from markupsafe import Markup
 from service import charts
 from service.locales import localized_day
 from service.models.objectives import FALSE_POSITIVE_KINDS
-from service.models.schemas import Drift, Model, ThresholdPoint, Thresholds
+from service.models.schemas import Drift, Model, PrecisionRecallCurve, ThresholdPoint, Thresholds
 from service.shown_text import number
 from solver.evaluation.intervals import wilson
 from solver.report import Abstention, Estimate, Measures, Report, SpreadScores
@@ -205,12 +205,32 @@ def calibration_picture(report: Report) -> Markup | None:
 def curve_picture(thresholds: Thresholds) -> Markup:
     """Return precision against recall for every threshold, with the one in use."""
     known = [point for point in thresholds.points if point.precision is not None and point.recall is not None]
-    lines = [charts.Line([_on_curve(point) for point in known])]
-    if known:
-        near = min(known, key=lambda point: abs(point.threshold - thresholds.threshold))
-        lines.append(charts.Line([_on_curve(near)], "mark", dots=True))
-    axes = charts.shares("Recall: found, of what is there"), charts.shares("Precision: right, of what is flagged")
-    return charts.plot(lines, *axes, "Precision against recall for every threshold, and the one in use")
+    near = min(known, key=lambda point: abs(point.threshold - thresholds.threshold), default=None)
+    in_use = None if near is None else _on_curve(near)
+    return _precision_recall([_on_curve(point) for point in known], in_use, "flagged", "threshold, and the one in use")
+
+
+def class_curve_picture(curve: PrecisionRecallCurve) -> Markup:
+    """Return precision against recall of one of several classes, with what the model gives of it."""
+    points = [
+        charts.Point(point.recall, point.precision)
+        for point in curve.points
+        if point.precision is not None and point.recall is not None
+    ]
+    measured = curve.calibration
+    in_use = None
+    if measured is not None and measured.precision is not None and measured.recall is not None:
+        precision = measured.precision
+        in_use = charts.Point(measured.recall.value, precision.value, precision.low, precision.high)
+    return _precision_recall(points, in_use, "said", "probability of the class, and what the model gives")
+
+
+def _precision_recall(points: Sequence[charts.Point], in_use: charts.Point | None, called: str, every: str) -> Markup:
+    lines = [charts.Line(points)]
+    if in_use is not None:
+        lines.append(charts.Line([in_use], "mark", dots=True))
+    axes = charts.shares("Recall: found, of what is there"), charts.shares(f"Precision: right, of what is {called}")
+    return charts.plot(lines, *axes, f"Precision against recall for every {every}")
 
 
 def _on_curve(point: ThresholdPoint) -> charts.Point:

@@ -185,7 +185,7 @@ class ModelRepository(Repository):
 
     def require(self, model_id: str) -> StoredModel:
         """Return a model; raises `ModelNotFound`."""
-        report = ModelRow.report.op("-")("curve").op("-")("queue")
+        report = ModelRow.report.op("-")("curve").op("-")("curves").op("-")("queue")
         found = self._session.execute(_select_model(report).where(self._is(model_id))).mappings().one_or_none()
         if found is None:
             raise ModelNotFound
@@ -298,7 +298,7 @@ class ModelRepository(Repository):
                 ModelRow.id,
                 ModelRow.sha256,
                 ModelRow.bytes,
-                ModelRow.report.op("-")("curve"),
+                ModelRow.report.op("-")("curve").op("-")("curves"),
                 _APPLIED,
                 # what a training applies is of its transaction, and has the time of that
                 func.coalesce(_applied(OperatingPointRow.created_at) > ModelRow.created_at, false()),

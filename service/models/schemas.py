@@ -228,11 +228,17 @@ class CostPoint(CurvePoint):
 class BaseCurve(Answer):
     """What every threshold would have given on the calibration rows, for thresholds from high to low."""
 
-    positive: str = Field(description="Name of the positive class.")
+    positive: str = Field(description="Name of the positive class; of several the one that was asked for.")
     objective: dict[str, Any] = Field(description="What the threshold was chosen for.")
-    threshold: float = Field(description="The one that the model uses.")
+    threshold: float | None = Field(
+        description="The one that the model uses. Null of several classes: thresholds of points are probabilities of "
+        "the class, and what is said of a row follows from those of all classes."
+    )
     abstain: Abstention | None = Field(default=None, description="Which scores around it get no label; null: none.")
-    calibration: Measures | None = Field(description="What the threshold in use gave.")
+    calibration: Measures | None = Field(
+        description="What the threshold in use gave; of several classes what the model's decision between all of them "
+        "gave of this one, against the rest."
+    )
     promise: Promise | None = Field(default=None, description="What can be relied on of the threshold in use.")
 
 

@@ -16,7 +16,7 @@ from service.db.session import Database
 from service.db.tables import AuditRow, OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
-from service.models.curves import AnyCurve, Costs, CurveName, curve_of, thresholds_of
+from service.models.curves import AnyCurve, Costs, CurveName, curve_of, curve_of_class, thresholds_of
 from service.models.drift import drift_of, is_unlike
 from service.models.errors import (
     AliasInUse,
@@ -165,10 +165,28 @@ class ModelService:
                 )
             models.delete(model_id)
 
-    def curve(self, project_id: str, name: str, kind: CurveName, costs: Costs) -> AnyCurve:
-        """Return a curve of the calibration rows; raises `ModelNotFound`, `NoCurve`."""
+    def curve(self, project_id: str, name: str, kind: CurveName, costs: Costs, label: str | None = None) -> AnyCurve:
+        """Return a curve of the calibration rows, of several classes that of one against the others.
+
+        Raises
+        ------
+        ModelNotFound, NoCurve
+        InvalidRequest
+            If `label` is not one of several classes, or of two the one that is not looked for.
+        """
         with self._database.transaction() as session:
-            report, applied = report_of(session, project_id, name)[1:]
+            models = ModelRepository(session, project_id)
+            model_id = models.id_of(name)
+            stored, point = models.report(model_id)
+        if is_of_several(stored):
+            with _whole(model_id):
+                several = MulticlassReport.from_dict(stored)
+            if not several.curves:
+                raise NoCurve("this model was stored without the curves of its classes; train again")
+            return curve_of_class(several, label, kind, costs)
+        report, applied = _of_two(model_id, stored, point)
+        if label not in (None, report.classes.positive):
+            raise InvalidRequest.of("query.class", f"of two classes the curve is that of {report.classes.positive!r}")
         if report.curve is None:
             raise _no_curve(report)
         return curve_of(report, report.curve, kind, applied or _trained(report), costs)
@@ -484,12 +502,18 @@ def report_of(session: Session, project_id: str, name: str) -> tuple[str, Report
     """
     models = ModelRepository(session, project_id)
     model_id = models.id_of(name)
-    stored, applied = models.report(model_id)
+    return model_id, *_of_two(model_id, *models.report(model_id))
+
+
+def _of_two(
+    model_id: str, stored: dict[str, Any], applied: dict[str, Any] | None
+) -> tuple[Report, OperatingPoint | None]:
+    """Read the stored report of a model of two classes, and the point that was applied to it last."""
     if is_of_several(stored):
         raise SeveralClasses.lacking("such thing, which is there for two classes only")
     with _whole(model_id):
         report = Report.from_dict(stored)
-    return model_id, report, None if applied is None else _promised(OperatingPoint.model_validate(applied), report)
+    return report, None if applied is None else _promised(OperatingPoint.model_validate(applied), report)
 
 
 def _promised(point: OperatingPoint, report: Report) -> OperatingPoint:

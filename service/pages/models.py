@@ -12,10 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
 from service.errors import InvalidRequest, Problem
+from service.models.curves import Costs
 from service.models.errors import AliasNotFound, NoCurve, NoShadow
 from service.models.figures import (
     Thousand,
     calibration_picture,
+    class_curve_picture,
     compared,
     drift_pictures,
     of_thousand,
@@ -30,6 +32,7 @@ from service.models.schemas import (
     Model,
     MulticlassModel,
     OperatingPoint,
+    PrecisionRecallCurve,
     PutAlias,
     Shadow,
     Thresholds,
@@ -98,7 +101,7 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
         project = caller.project_id
         model = services.models.get_any(project, name)
         if isinstance(model, MulticlassModel):
-            return _of_classes(request, room, model, _alias(services, project, name))
+            return _of_classes(request, room, services, project, name, model)
         thresholds = thresholds_of(services, project, name)
         given = parsed(request.scope["query_string"])
         alias = _alias(services, project, name)
@@ -161,8 +164,13 @@ def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
         return room.redirect(request.scope, f"/ui/models/{name}")
 
 
-def _of_classes(request: Request, room: Room, model: MulticlassModel, alias: AliasWithHistory | None) -> Response:
+def _of_classes(
+    request: Request, room: Room, services: Services, project: str, name: str, model: MulticlassModel
+) -> Response:
     """Return the page of a model of several classes, which has no threshold to move."""
+    alias = _alias(services, project, name)
+    asked = parsed(request.scope["query_string"]).exact("class")
+    shown = asked if asked in model.report.classes else model.report.classes[0]
     return room.page(
         request.scope,
         "classes.html",
@@ -172,8 +180,19 @@ def _of_classes(request: Request, room: Room, model: MulticlassModel, alias: Ali
         alias=alias,
         measured=list(measured(model)),
         confusion=confusion(model),
+        shown=shown,
+        curve=_class_curve(services, project, name, shown),
         no_onnx=_no_onnx(model),
     )
+
+
+def _class_curve(services: Services, project: str, name: str, label: str) -> Markup | None:
+    """Return precision against recall of a class; None where that was not kept."""
+    try:
+        curve = services.models.curve(project, name, "pr", Costs(), label)
+    except NoCurve:
+        return None
+    return class_curve_picture(curve) if isinstance(curve, PrecisionRecallCurve) else None
 
 
 def thresholds_of(services: Services, project: str, name: str) -> Thresholds | None:

@@ -24,7 +24,7 @@ from solver.multiclass import (
     choose_rule,
     figures_of,
 )
-from solver.multiclass.figures import floor_outcomes
+from solver.multiclass.figures import curves_of, floor_outcomes
 from solver.multiclass.rule import dealt
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -51,6 +51,8 @@ class Cross:
         Which rows had no say together.
     log_loss, share_log_loss : float
         Of the probabilities, and of the classes' shares.
+    probabilities : float array of shape (n, classes) or None
+        What the rules chose by; None without rules.
     """
 
     decision: ClassesDecision
@@ -60,6 +62,7 @@ class Cross:
     fold: IndexArray
     log_loss: float
     share_log_loss: float
+    probabilities: FloatArray | None
 
 
 def cross_decided(
@@ -104,17 +107,19 @@ def cross_decided(
     of_all = calibrated(of_own < _FOLDS, None)
     of_folds = [calibrated((of_own < _FOLDS) & (of_own != number), of_all) for number in range(_FOLDS)]
     decision = replace(plain, calibration=of_all)
+    probabilities = None
     if objective is None:
         said, true = _without_rule(left_out, rows, known, fold, decision, of_folds)
     else:
-        said, true, rule = _by_rules(left_out, rows, known, fold, decision, of_folds, objective, labels)
+        said, probabilities, rule = _by_rules(left_out, rows, known, fold, decision, of_folds, objective, labels)
+        true = probabilities[np.arange(len(known)), known]
         decision = replace(decision, rule=rule)
     there = np.stack([np.bincount(known[fold != number], minlength=classes) for number in range(_FOLDS)])
     shares = there[fold, known] / there.sum(axis=1)[fold]
-    return Cross(
-        decision, rows, known, said, fold,
-        *(float(-np.mean(np.log(np.maximum(each, _LEAST_PROBABILITY)))) for each in (true, shares)),
-    )  # fmt: skip
+    log_loss, share_log_loss = (
+        float(-np.mean(np.log(np.maximum(each, _LEAST_PROBABILITY)))) for each in (true, shares)
+    )
+    return Cross(decision, rows, known, said, fold, log_loss, share_log_loss, probabilities)
 
 
 def _parts(left_out: LeftOutScores, rows: int) -> Iterator[slice]:
@@ -152,8 +157,8 @@ def _by_rules(
     objective: ClassObjective,
     labels: list[Any],
 ) -> tuple[IndexArray, FloatArray, ClassRule]:
-    """The same, with rules that the row had no say in; and the rule that all rows choose."""
-    said, true = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
+    """What rules say that the row had no say in, all probabilities likewise, and the rule that all rows choose."""
+    said, left = np.empty(len(rows), dtype=np.intp), np.empty((len(rows), len(labels)))
     probabilities = np.empty((1 + len(of_folds), len(rows), len(labels)))
     for part in _parts(left_out, len(rows)):
         scores = left_out.of_rows(rows[part])
@@ -163,8 +168,8 @@ def _by_rules(
         learns, judged, own = fold != number, fold == number, probabilities[1 + number]
         rule = choose_rule(own[learns], codes[learns], objective, labels, decision.counts)
         said[judged] = rule.says(own[judged])
-        true[judged] = own[judged, codes[judged]]
-    return said, true, choose_rule(probabilities[0], codes, objective, labels, decision.counts)
+        left[judged] = own[judged]
+    return said, left, choose_rule(probabilities[0], codes, objective, labels, decision.counts)
 
 
 def linear_control(
@@ -225,6 +230,7 @@ def class_report(
             floors=outcomes,
             log_loss=crossed.log_loss,
             share_log_loss=crossed.share_log_loss,
+            curves=[] if crossed.probabilities is None else curves_of(crossed.probabilities, crossed.codes),
         )
     if ended == "stopped":
         return replace(report, status="stopped", status_reason="Training was stopped; this is the model until then.")

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from solver.classes_report import ClassesFigures, ClassFigures, FloorOutcome
 from solver.classes_report import ClassesReport as ClassesReport
 from solver.evaluation.counts import ConfusionCounts
+from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import wilson
 from solver.evaluation.measures import measures
 from solver.multiclass.objective import ClassObjective
 from solver.multiclass.rule import holds, macro_f1
-from solver.report import Estimate
+from solver.report import CurvePoints, Estimate
 from solver.typing import FloatArray, IndexArray
+
+_CURVE_POINTS: Final = 20_000
+"""Of the curves of all classes together, and of one at most a fifth of them."""
+_FEWEST_POINTS: Final = 200
+"""Of a curve, where there are very many classes."""
 
 
 def figures_of(
@@ -77,6 +83,27 @@ def _macro(each: list[ClassFigures], value: float) -> Estimate:
     below = math.sqrt(2 * sum((f1.value - f1.low) ** 2 for f1 in known)) / len(known)
     above = math.sqrt(2 * sum((f1.high - f1.value) ** 2 for f1 in known)) / len(known)
     return Estimate(value, max(0.0, value - below), min(1.0, value + above))
+
+
+def curves_of(probabilities: FloatArray, codes: IndexArray) -> list[CurvePoints]:
+    """Each class against all others: what it would find, and what wrongly, above every probability.
+
+    Parameters
+    ----------
+    probabilities : float64 array of shape (n, classes), n >= 1
+        Of rows that had no say in them.
+    codes : int array of shape (n,)
+        Their classes.
+
+    Returns
+    -------
+    list of CurvePoints
+        By class; thresholds are probabilities.
+    """
+    classes = probabilities.shape[1]
+    points = max(_FEWEST_POINTS, _CURVE_POINTS // max(5, classes))
+    curves = (OperatingCurve.from_scores(probabilities[:, k], codes == k).thinned(points) for k in range(classes))
+    return [CurvePoints(**curve.to_dict()) for curve in curves]
 
 
 def floor_outcomes(figures: ClassesFigures, objective: ClassObjective) -> list[FloorOutcome]:

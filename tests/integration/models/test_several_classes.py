@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from dataclasses import dataclass
@@ -223,7 +224,6 @@ def _command_line(place: Place, made: list[dict[str, Any]]) -> None:
 def test_what_there_is_not_says_so_in_one_sentence(place: Place) -> None:
     client, dataset = place.client, place.dataset["id"]
     refused = [
-        client.get("/models/fruit/curves/pr"),
         client.get("/models/fruit/thresholds"),
         client.get("/models/fruit/drift"),
         client.get("/models/fruit/queue"),
@@ -243,6 +243,33 @@ def test_what_there_is_not_says_so_in_one_sentence(place: Place) -> None:
     assert card.status_code == 200
     assert "plum \\<b\\>" in card.text
     assert "| undecided |" in card.text
+
+
+def test_each_class_has_its_curves(place: Place) -> None:
+    client, (first, *_) = place.client, place.model["report"]["calibration"]["classes"]
+    assert first["label"] == "=pear"
+    assert "curves" not in place.model["report"]
+    asked = {"class": "=pear"}
+    for kind in ("pr", "roc", "cost"):
+        curve = client.get(f"/models/fruit/curves/{kind}", params=asked).json()
+        assert (curve["kind"], curve["positive"], curve["threshold"]) == (kind, "=pear", None)
+        assert all(0 < here["threshold"] > there["threshold"] for here, there in itertools.pairwise(curve["points"]))
+        measured = curve["calibration"]
+        assert measured["true_positives"] + measured["false_positives"] == first["said"]
+        assert measured["precision"] == first["precision"]
+        assert measured["n"] == LABELLED
+    points = client.get("/models/fruit/curves/pr", params=asked).json()["points"]
+    assert (points[-1]["recall"], points[-1]["precision"]) == (1, first["rows"] / LABELLED)
+    picture = client.get("/models/fruit/curves/pr", params=asked, headers={"Accept": "image/svg+xml"})
+    assert "positive: =pear" in picture.text
+    for asked in ({}, {"class": "cherry"}):
+        assert errors(client.get("/models/fruit/curves/pr", params=asked)) == ["query.class"]
+    page = client.get("/ui/models/fruit", params={"class": "plum <b>"})
+    assert '<option value="plum &lt;b&gt;" selected>' in page.text
+    assert 'class="plot"' in page.text
+    environment = {"PREFSVM_URL": str(client.base_url)}
+    told = CliRunner().invoke(app, ["curve", "fruit", "roc", "--class", "apple"], env=environment)
+    assert json.loads(told.output)["positive"] == "apple"
 
 
 def test_pages_show_what_there_is(place: Place) -> None:

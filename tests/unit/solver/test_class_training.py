@@ -17,7 +17,7 @@ from solver.classes_report import MulticlassControl, MulticlassReport, any_repor
 from solver.estimate import estimate_classes
 from solver.features import Column, MatrixData, Table
 from solver.model_file import ClassesModel, ModelFileError, read_any_model, write_model
-from solver.report import Report, Succession
+from solver.report import CurvePoints, Report, Succession
 from solver.training import Corrections, TrainingError, TrainingRequest, validate_params
 
 CENTRES = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
@@ -101,6 +101,35 @@ def test_with_labels_at_random_the_claimed_figures_are_those_of_chance(scheme: s
         error = np.std(values) / np.sqrt(len(values))
         assert np.mean(values) < 1 / 3 + 3 * error, name
         assert above[name] <= 2, name  # of intervals of 95 % one in forty should lie above
+
+
+def average_precision(curve: CurvePoints) -> float:
+    """Of a class against all others: precision at each step of the recall."""
+    found, wrong = np.array(curve.true_positives), np.array(curve.false_positives)
+    precision = found / np.maximum(found + wrong, 1)
+    return float(np.sum(np.diff(found) * precision[1:]) / curve.positives)
+
+
+def test_each_class_has_a_curve_of_left_out_rows() -> None:
+    table, labels = clouds()
+    report = trained(table, labels, test_fraction=0.2).report
+    assert report.calibration is not None
+    for curve, rows in zip(report.curves, report.rows.by_class, strict=True):
+        assert (curve.positives, curve.negatives) == (rows, 90 - rows)
+        assert (curve.true_positives[-1], curve.false_positives[-1]) == (rows, 90 - rows)
+        assert 0.6 < average_precision(curve) < 1  # rows that were learned would be told apart without a fault
+    assert CurvePoints.from_dict(report.to_dict()["curves"][1]) == report.curves[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["one_vs_one", "one_vs_rest"])
+def test_with_labels_at_random_curves_are_those_of_chance(scheme: str) -> None:
+    found = []
+    for seed in range(12):
+        table, labels = clouds(150, 30, seed, tell=False)
+        found += [average_precision(curve) for curve in trained(table, labels, scheme=scheme, seed=seed).report.curves]
+    # chance is a third, and of 40 rows the average precision some hundredths above it
+    assert np.mean(found) < 1 / 3 + 0.05
 
 
 def test_probabilities_that_tell_nothing_are_said_to() -> None:
