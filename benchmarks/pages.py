@@ -1,11 +1,13 @@
 """How long the pages take where there is much: a million rows, 500 models, 10,000 events of a job.
 
 Each page is asked for by one client on the machine of the server, the first time by itself: in a process that has shown
-one small page before. With a
-Chromium (Debian's ``chromium``) the longest task of each page in the browser is told, too, with the handle of a model
-moved along its curve.
+one small page before. Where others want the processors, too, times say little: beside them stand how many times as long
+as ``/healthz`` in the same run a page takes, and the processor time of the API process. With a Chromium (Debian's
+``chromium``) the longest task of each page in the browser is told, with the handle of a model moved along its curve and
+a million rows scrolled through, and how much a first load of it takes over the line.
 
 `python -P benchmarks/pages.py [--rows N] [--folder F]` from the root of the repository; a folder is kept for next time.
+Writes `benchmarks/results/pages.md`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +39,9 @@ from sqlalchemy import create_engine, text
 from service.local.stack import Stack, local_stack
 from service.settings import Settings
 
-BAR_MS, TASK_MS = 300, 100
-"""What a page of the server, and a task in the browser, may take."""
+BAR_MS, TASK_MS, FIRST_LOAD = 300, 100, 250_000
+"""What a page of the server, and a task in the browser, may take; bytes of a first load, packed."""
+RESULTS = Path(__file__).parent / "results" / "pages.md"
 MODELS, EVENTS, COLUMNS, LABELLED = 500, 10_000, 20, 400
 TIMES = 9
 COPY_MODELS = """
@@ -131,12 +136,14 @@ def pages(client: httpx.Client) -> dict[str, str]:
         "home": "/ui",
         "data": "/ui/datasets",
         "data set": f"/ui/datasets/{dataset['id']}",
+        "row": f"/ui/datasets/{dataset['id']}/rows/{dataset['rows'] - 1}",
         "data set, last rows": f"/ui/datasets/{dataset['id']}?from={dataset['rows'] - 30}",
         "train": f"/ui/datasets/{dataset['id']}/train?target=label&positive=yes",
         "jobs": "/ui/jobs",
         "job": f"/ui/jobs/{job}",
         "models": "/ui/models",
         "model": "/ui/models/many",
+        "model, mistakes": "/ui/models/many/mistakes",
         "model, a look": "/ui/models/many?kind=recall&target=90",
         "try": "/ui/models/many/try",
         "try a row": f"/ui/models/many/try?dataset={dataset['id']}&row={dataset['rows'] - 1}",
@@ -147,6 +154,22 @@ def pages(client: httpx.Client) -> dict[str, str]:
         "keys": "/ui/keys",
         "report": "/models/many/report.html",
     }
+
+
+def api_process(stack: Stack) -> psutil.Process:
+    family = psutil.Process(stack.pid).children(recursive=True)
+    return next(each for each in family if "service.app" in " ".join(each.cmdline()))
+
+
+def loaded_bytes(tab: Tab, url: str) -> int:
+    """Return how much comes over the line for a page of which the browser has nothing."""
+    tab.send("Network.setCacheDisabled", cacheDisabled=True)
+    tab.events.clear()
+    tab.open(url)
+    tab.run("new Promise((done) => setTimeout(done, 500))")
+    tab.send("Network.setCacheDisabled", cacheDisabled=False)
+    ended = [each["params"] for each in tab.events if each["method"] == "Network.loadingFinished"]
+    return int(sum(each["encodedDataLength"] for each in ended))
 
 
 def timed(client: httpx.Client, path: str) -> float:
@@ -226,21 +249,61 @@ def main() -> None:
             tab.resize(1280)
         timed(client, "/ui/keys")  # behind the first page the process loads what the others need
         time.sleep(3)
-        slow = []
-        print(f"{os.cpu_count()} processors, {given.rows:,} rows, {MODELS} models, {EVENTS:,} events")
-        print(f"{'page':<22} {'first ms':>9} {'median':>8} {'slowest':>8} {'longest task ms':>16}")
-        for name, path in pages(client).items():
-            first, *others = (timed(client, path) for _ in range(TIMES + 1))
-            task = None if tab is None or name == "report" else longest_task(tab, stack.url + path)
-            print(
-                f"{name:<22} {first:9.0f} {statistics.median(others):8.0f} {max(others):8.0f} "
-                f"{'-' if task is None else f'{task:.0f}':>16}"
-            )
-            if max(first, *others) > BAR_MS or (task or 0) > TASK_MS:
-                slow.append(name)
-        for name, spent in (("an answer", answer_times(client)), ("an answer by form", form_times(client))):
-            print(f"{name:<22} {spent[0]:9.0f} {statistics.median(spent):8.0f} {max(spent):8.0f} {'-':>16}")
-    print(f"slower than {BAR_MS} ms, or {TASK_MS} ms in the browser: {', '.join(slow) or 'none'}")
+        lines = list(measured(client, stack, tab))
+    told = [
+        f"{os.cpu_count()} processors, {given.rows:,} rows, {MODELS} models, {EVENTS:,} events; "
+        f"load average {' '.join(f'{each:.1f}' for each in os.getloadavg())}",
+        "",
+        "| page | first ms | median | slowest | median / healthz | processor ms | longest task ms | first load KB |",
+        "|---|---|---|---|---|---|---|---|",
+        *(line.row for line in lines),
+        "",
+        f"Over {BAR_MS} ms, {TASK_MS} ms in the browser, or {FIRST_LOAD // 1000} KB: "
+        f"{', '.join(line.name for line in lines if line.is_over) or 'none'}.",
+    ]
+    print("\n".join(told))
+    RESULTS.write_text("\n".join(["# Pages (`python -P benchmarks/pages.py`)", "", *told]) + "\n")
+
+
+@dataclass(frozen=True)
+class Line:
+    """What was measured of a page."""
+
+    name: str
+    times: list[float]
+    healthz: float
+    processor: float | None = None
+    task: float | None = None
+    loaded: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return max(self.times) > BAR_MS or (self.task or 0) > TASK_MS or (self.loaded or 0) > FIRST_LOAD
+
+    @property
+    def row(self) -> str:
+        first, *others = self.times
+        median = statistics.median(others)
+        parts = [self.name, *(f"{each:.0f}" for each in (first, median, max(others))), f"{median / self.healthz:.1f}"]
+        known = (self.processor, self.task, None if self.loaded is None else self.loaded / 1000)
+        return f"| {' | '.join([*parts, *('' if each is None else f'{each:.0f}' for each in known)])} |"
+
+
+def measured(client: httpx.Client, stack: Stack, tab: Tab | None) -> Iterator[Line]:
+    """Yield what each page takes, and answers to rows."""
+    api = api_process(stack)
+    for name, path in {"healthz": "/healthz", **pages(client)}.items():
+        first = timed(client, path)
+        before = sum(api.cpu_times()[:2])
+        others = [timed(client, path) for _ in range(TIMES)]
+        processor = 1000 * (sum(api.cpu_times()[:2]) - before) / TIMES
+        healthz = statistics.median(timed(client, "/healthz") for _ in range(TIMES))
+        task, loaded = None, None
+        if tab is not None and path.startswith("/ui"):
+            task, loaded = longest_task(tab, stack.url + path), loaded_bytes(tab, stack.url + path)
+        yield Line(name, [first, *others], healthz, processor, task, loaded)
+    for name, spent in (("an answer", answer_times(client)), ("an answer by form", form_times(client))):
+        yield Line(name, spent, healthz)
 
 
 QUIET: dict[str, Any] = {"trust_env": False, "timeout": 600}

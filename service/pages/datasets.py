@@ -25,7 +25,7 @@ from service.pages.room import Room
 from service.pages.services import Services
 from service.shown_text import MOST_CHARACTERS, number
 
-ROWS, MORE_ROWS = 25, 100
+ROWS, MORE_ROWS = 25, 50
 """Of a data set on a page, and of what a page asks for while somebody scrolls."""
 MOST_OF_A_CELL = 200
 """Characters that are read of a value in a table."""

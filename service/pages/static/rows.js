@@ -1,7 +1,7 @@
 // Scrolling through all rows of a data set: as tall as all of them would be, and holding those that can be seen. Others
 // come from the service, some at a time, as the page has them. Without this script they come page by page.
 const MOST_HEIGHT = 15e6; // pixels, which all browsers can scroll; where all rows would be taller, a step is more of them
-const MARGIN = 15; // rows above and below those that can be seen
+const MARGIN = 10; // rows above and below those that can be seen
 const KEPT = 3000;
 const box = document.getElementById("all-rows");
 const total = Number(box.dataset.total);
@@ -52,6 +52,17 @@ const placeOf = (number) => (full === exact ? number * height
   : (number / Math.max(1, total - seen())) * (full - box.clientHeight));
 const seen = () => Math.max(1, Math.floor((box.clientHeight - head) / height));
 
+// Rows that stay are not touched: the browser has only those to lay out that come.
+function place(rows) {
+  const wanted = new Set(rows);
+  for (const each of [...body.children]) if (each !== before && each !== after && !wanted.has(each)) each.remove();
+  let last = before;
+  for (const row of rows) {
+    if (last.nextSibling !== row) last.after(row);
+    last = row;
+  }
+}
+
 function draw() {
   const first = Math.min(Math.max(0, total - 1), numberAt(box.scrollTop));
   const from = Math.max(0, first - MARGIN);
@@ -64,7 +75,7 @@ function draw() {
     const above = full === exact ? from * height : Math.max(0, box.scrollTop - (first - from) * height);
     before.firstChild.style.height = `${above}px`;
     after.firstChild.style.height = `${Math.max(0, full - above - rows.length * height)}px`;
-    body.replaceChildren(before, ...rows, after);
+    place(rows);
   }
   ask(from, to);
   clearTimeout(resting);
