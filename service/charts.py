@@ -74,7 +74,7 @@ def numbers(name: str, values: Sequence[float], *, whole: bool = False, zero: bo
 
 def plot(lines: Sequence[Line], x: Axis, y: Axis, label: str) -> Markup:
     """Return lines and points over two axes; `label` says in words what is to be seen."""
-    width, height, left, right, top, bottom = 380, 260, 72, 16, 10, 42
+    width, height, left, right, top, bottom = 380, 260, 72, 24, 10, 42
 
     def at(point_x: float, point_y: float) -> tuple[float, float]:
         across, up = x.place(point_x), y.place(point_y)

@@ -43,6 +43,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
     (re.compile(r"train with POST /train"), lambda _: "train from the page of a data set"),
     (re.compile(r"say \"unlabeled\": (\[.*?\])"), _unlabelled),
     (re.compile(r"list it in `unlabeled`"), lambda _: "tick it under “A label that means ‘not known’”"),
+    (re.compile(r"at random: sent as such, its label"), lambda _: "at random: its label"),
     (re.compile(r"`prefsvm queue`"), lambda _: "“Label and prove”"),
     (
         re.compile(r"another one by option encoding \(such as utf-16, or cp1252 of many Windows files\)"),

@@ -50,7 +50,7 @@ def test_rows_are_answered_put_off_and_taken_back(place: Place) -> None:
     page = visitor.open("/ui/models/mails")
     page = visitor.open(next(link for link in page.links if link.endswith("/label")))
     assert row_of(page) == 2
-    assert "Drawn at random: sent as such" in page.text
+    assert "Drawn at random: its label also counts for thresholds" in page.text
     assert "age 22" in page.text
     assert "this model has not learned: 0" in page.text
     assert 'id="again" hidden' in visitor.answer.text

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
         ("was deleted; train with POST /train", "was deleted; train from the page of a data set"),
         ('if so, say "unlabeled": ["NA", "?"]; if', "if so, tick NA, ? under “A label that means ‘not known’”; if"),
         ("list it in `unlabeled`", "tick it under “A label that means ‘not known’”"),
+        ("drawn at random: sent as such, its label also counts", "drawn at random: its label also counts"),
         ("teach most (`prefsvm queue`)", "teach most (“Label and prove”)"),
         (
             "expected utf-8, or another one by option encoding (such as utf-16, or cp1252 of many Windows files)",
