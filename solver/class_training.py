@@ -151,7 +151,7 @@ def _measured_before(
         feedback=before.feedback,
         test=before.test,
         controls=controls,
-        refit=Refit(labelled=report.rows.labelled, measured=before.rows.labelled - before.rows.test),
+        refit=Refit(labelled=report.rows.labelled, measured=task.learned_labels),
         timings=seconds,
         warnings=list(dict.fromkeys([*report.warnings, *_test_warnings(task, None)])),
     )

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.content_hashes import bytes_of_vectors, hashes_of_columns, hashes_of_entries
 from solver.features import BadRow, BadValue, Column, FeatureError, MatrixData, MissingPolicy, Table, matrix_from_rows
 from solver.features.categories import Spellings
 from solver.features.dates import example_of, guess_format
@@ -28,8 +29,6 @@ from solver.typing import BoolArray, FloatArray, IndexArray
 Key = tuple[Any, ...]
 # who gives a label unless something else is said
 PERSON: Final = "person"
-
-_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -323,7 +322,7 @@ class _TableFrame:
         """Rows of the table that are like a key."""
         columns = [self._table.columns[name] for name in names]
         wanted = [c.replaced(_values(c.kind, v)) for c, v in zip(columns, _transposed(keys), strict=True)]
-        candidates = np.flatnonzero(np.isin(_hashes(columns), _hashes(wanted)))
+        candidates = np.flatnonzero(np.isin(hashes_of_columns(columns), hashes_of_columns(wanted)))
         values = [_hashable(column, candidates) for column in columns]
         return _matches(candidates, (tuple(map(_plain, row)) for row in zip(*values, strict=True)), keys)
 
@@ -371,7 +370,7 @@ class _MatrixFrame:
         del names
         X = sparse.csr_array(self._data.X)
         wanted = self._matrix(list(keys))
-        candidates = np.flatnonzero(np.isin(_sparse_hashes(X, self._used), _sparse_hashes(wanted, self._used)))
+        candidates = np.flatnonzero(np.isin(hashes_of_entries(X, self._used), hashes_of_entries(wanted, self._used)))
         return _matches(candidates, _sparse_keys(X[candidates], self._used), keys)
 
     def why_not_added(self, names: tuple[str, ...], key: Key) -> str | None:
@@ -463,20 +462,14 @@ def _vector_reader_of(column: Column) -> Callable[[Any, str | None], bytes]:
             (_, _, vectors), _ = reader.read([{column.name: value}])
         except BadValue as error:
             raise FeatureError(f"column {column.name!r}: expected {error.expected}") from None
-        return _bytes_of(vectors[0])[0]
+        return bytes_of_vectors(vectors[0])[0]
 
     return read
 
 
-def _bytes_of(vectors: NDArray[np.float32]) -> list[bytes]:
-    """Each vector as the bytes of its float32 numbers, with one zero: equal vectors are equal bytes."""
-    plain = vectors + np.float32(0.0)
-    return [row.tobytes() for row in plain]
-
-
 def _hashable(column: Column, rows: IndexArray) -> list[Any]:
     values = column.values[rows]
-    return _bytes_of(values) if column.kind == "vector" else values.tolist()
+    return bytes_of_vectors(values) if column.kind == "vector" else values.tolist()
 
 
 def _plain(value: Any) -> Any:
@@ -496,39 +489,6 @@ def _values(kind: str, values: Sequence[Any]) -> NDArray[Any]:
 
 def _transposed(keys: Mapping[Key, str]) -> list[tuple[Any, ...]]:
     return list(zip(*keys, strict=True))
-
-
-# -- hashes of rows: equal rows have the same, and few others ----------------------------------------------------------
-
-
-def _hashes(columns: Sequence[Column]) -> NDArray[np.uint64]:
-    total = np.zeros(len(columns[0].values), dtype=np.uint64)
-    for column in columns:
-        total = _mixed(total ^ _hash_of_column(column))
-    return total
-
-
-def _hash_of_column(column: Column) -> NDArray[np.uint64]:
-    if column.kind == "number":
-        values = np.where(np.isfinite(column.values), column.values + 0.0, np.nan)
-        return np.where(np.isnan(values), np.uint64(1), values.view(np.uint64))
-    plain = _bytes_of(column.values) if column.kind == "vector" else column.values.tolist()
-    hashes = np.fromiter(map(hash, plain), np.int64, len(plain))
-    return hashes.view(np.uint64)
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    mixed = (values ^ (values >> np.uint64(32))) * _ODD
-    return mixed ^ (mixed >> np.uint64(29))
-
-
-def _sparse_hashes(X: sparse.csr_array, used: BoolArray) -> NDArray[np.uint64]:
-    values = X.data.astype(np.float64)
-    counted = used[X.indices] & (values != 0) & np.isfinite(values)
-    mixed = _mixed(values.view(np.uint64) ^ _mixed(X.indices.astype(np.uint64) + np.uint64(1)))
-    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(np.where(counted, mixed, np.uint64(0)))])
-    sums_of_rows: NDArray[np.uint64] = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
-    return sums_of_rows
 
 
 def _sparse_keys(X: sparse.csr_array, used: BoolArray) -> Iterator[Key]:

@@ -30,10 +30,6 @@ _MOST: Final = 1 << 18
 _STATES: Final = np.uint64(3)
 """The bits of a mark that say what became of the row; the others are its fingerprint."""
 _BLOCK_ROWS: Final = 4096
-_MANY_COPIES: Final = 0.3
-"""Of so many labelled rows, as a share, that each is the same as another one with its label, people are warned."""
-_FEW_MIXED: Final = 0.05
-"""But not where so many of the same rows, as a share, differ in their labels: then they are the same by chance."""
 
 
 @dataclass(frozen=True)
@@ -93,36 +89,6 @@ def fingerprints(X: Matrix, rows: IndexArray | None = None) -> NDArray[np.uint64
     every = np.arange(X.shape[0]) if rows is None else rows
     made = [_of_block(X[every[start : start + _BLOCK_ROWS]]) for start in range(0, len(every), _BLOCK_ROWS)]
     return np.concatenate(made) if made else np.empty(0, dtype=np.uint64)
-
-
-def copies_warning(X: Matrix, codes: ArrayLike) -> list[str]:
-    """Say that many labelled rows are the same, which makes figures too good where they are copies of one case.
-
-    Rows of few values are the same by chance, too, but some of those differ in their labels then.
-
-    Parameters
-    ----------
-    X : matrix
-        Features of the rows.
-    codes : int array
-        Their classes; negative without a label.
-    """
-    codes = np.asarray(codes)
-    labelled = np.flatnonzero(codes >= 0)
-    if len(np.unique(codes[labelled])) < 2:
-        return []
-    _, kind, times = np.unique(fingerprints(X, labelled), return_inverse=True, return_counts=True)
-    pairs = np.unique(np.column_stack([kind, codes[labelled]]), axis=0)
-    is_mixed = np.bincount(pairs[:, 0], minlength=len(times)) > 1
-    copied = times > 1
-    same = int(times[copied].sum())
-    if same < _MANY_COPIES * len(labelled) or times[copied & is_mixed].sum() > _FEW_MIXED * same:
-        return []
-    return [
-        f"{same:,} of {len(labelled):,} labelled rows are the same as others, nearly all with the same "
-        "label: if they are copies, a left-out or test row was learned in another one, and all figures are too good; "
-        "upload each case once"
-    ]
 
 
 def _of_block(X: Matrix) -> NDArray[np.uint64]:

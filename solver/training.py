@@ -19,6 +19,7 @@ from solver.algorithms import ALGORITHMS, AUTO, POSITIVES_ONLY, AlgorithmSpec, P
 from solver.arrays import BackendUnavailableError
 from solver.choices import DEFAULT_SCHEME
 from solver.classes_report import MulticlassReport
+from solver.content_hashes import hashes_of_rows
 from solver.corrections import Corrected, Corrections, Rules, apply_corrections
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve, confusion, measures
@@ -36,7 +37,7 @@ from solver.features import (
     missing_values,
 )
 from solver.kinds import identifier_warning
-from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, copies_warning, fingerprints
+from solver.labelled_rows import CALLED_NEGATIVE, LEARNED, LabelledRows, fingerprints
 from solver.labelling_queue import QueueInput, queue_of
 from solver.labels import (
     all_but,
@@ -56,6 +57,7 @@ from solver.parts import ALONE, PartExecutor, PartsOfRun
 from solver.peak_memory import peak_memory_bytes
 from solver.positives_only import share_below, told_at
 from solver.promise import promise_of, promised_status
+from solver.repeated_rows import Cases, told_of_repeats
 from solver.report import (
     Abstention,
     Classes,
@@ -384,7 +386,9 @@ def _train_prepared(task: _Task, parts: PartExecutor, watch: _Stopwatch) -> Trai
 def _with_rows(trained: TrainedModel, measured: TrainedModel, task: _Task) -> TrainedModel:
     """The model with what later ones need to be compared with it: its labelled rows, and what the test rows said."""
     data, codes, test_rows = task.corrected.data, task.target.codes, task.test_rows
-    labelled = np.flatnonzero(codes != _UNLABELLED)
+    takes_part = task.is_trained_on
+    takes_part[test_rows] = True
+    labelled = np.flatnonzero((codes != _UNLABELLED) & takes_part)
     prints = fingerprints(trained.model.telling_matrix(data.take(labelled)))
     states = np.full(len(labelled), LEARNED, dtype=np.int8)
     if len(test_rows) == 0:
@@ -471,7 +475,7 @@ def _features_of(
         has_text = isinstance(features, TableFeatures) and features.has_text
         task.params["kernel"] = "linear" if has_text else "rbf"
     watch.report(_FEATURES_DONE, features=features.n_features)
-    return features, X, [*warnings, *copies_warning(X, task.train_codes)]
+    return features, X, [*warnings, *told_of_repeats(X, task.train_codes, task.target.classes)]
 
 
 def _queue(
@@ -597,7 +601,7 @@ def _measured_before(
             name: replace(each, test=before.controls[name].test if name in before.controls else None)
             for name, each in report.controls.items()
         },
-        refit=Refit(labelled=report.rows.labelled, measured=before.rows.labelled - before.rows.test, method=method),
+        refit=Refit(labelled=report.rows.labelled, measured=task.learned_labels, method=method),
         timings=seconds,
         warnings=list(dict.fromkeys(warnings)),
     )
@@ -647,7 +651,7 @@ class _Task:
     class_objective : ClassObjective or None
         None for two classes; with it, `objective` is that of each problem of two.
     test_rows, train_rows : int arrays
-        Ascending.
+        Ascending. Copies of test rows are in neither of them.
     complete : int array or None
         Which rows of all take part; None where all do.
     n_given : int
@@ -688,6 +692,18 @@ class _Task:
     def train_data(self) -> Table | MatrixData:
         """The rows that are trained on."""
         return self.corrected.data.take(self.train_rows) if len(self.test_rows) else self.corrected.data
+
+    @property
+    def is_trained_on(self) -> BoolArray:
+        """Which of the rows that take part are trained on before the test rows are."""
+        marked = np.zeros(len(self.target.codes), dtype=bool)
+        marked[self.train_rows] = True
+        return marked
+
+    @property
+    def learned_labels(self) -> int:
+        """How many labels are learned before those of the test rows are."""
+        return int(np.count_nonzero(self.train_codes != _UNLABELLED))
 
     @property
     def excluded(self) -> list[ExcludedColumn]:
@@ -1081,6 +1097,8 @@ def _split(
 ) -> tuple[IndexArray, IndexArray]:
     """Test rows and all other rows, both ascending: from each class the asked share, as far as enough stay.
 
+    Of rows that are the same as they were read one is drawn at most; the others are neither tested nor trained on then.
+
     What corrections have relabelled is drawn by the labels `before`: the test rows are then those of a training without
     them, and what both measured can be compared. Rows that have a first label by chance are drawn apart, likewise.
     """
@@ -1093,11 +1111,42 @@ def _split(
     moved = np.flatnonzero(corrected.looked_at & measurable)
     as_before[moved] = [target.code_of(label) for label in before[moved].tolist()]
     by_chance = corrected.changed & ~corrected.looked_at & measurable
-    held_out = _drawn(as_before, measurable & ~by_chance, request) | _drawn(as_before, by_chance, request)
-    stay = target.codes[measurable & ~held_out]
-    if min(np.count_nonzero(stay == code) for code in range(len(target.classes))) < FEWEST_OF_A_CLASS:
-        held_out = _drawn(target.codes, measurable, request)
-    return np.flatnonzero(held_out), np.flatnonzero(~held_out)
+    labelled = np.flatnonzero(target.codes != _UNLABELLED)
+    cases = _cases(labelled, as_before, measurable, by_chance, corrected, request)
+    drawable = measurable.copy()
+    drawable[labelled[~cases.stands]] = False
+    held_out = _drawn(as_before, drawable & ~by_chance, request) | _drawn(as_before, by_chance & drawable, request)
+    if _stay_too_few(target, drawable & ~held_out):
+        held_out = _drawn(target.codes, drawable, request)
+    aside = np.zeros(len(held_out), dtype=bool)
+    if held_out.any():
+        aside[labelled] = cases.same_as(held_out[labelled])
+    return np.flatnonzero(held_out), np.flatnonzero(~(held_out | aside))
+
+
+def _cases(
+    labelled: IndexArray,
+    codes: NDArray[np.int8],
+    measurable: BoolArray,
+    by_chance: BoolArray,
+    corrected: Corrected,
+    request: TrainingRequest,
+) -> Cases:
+    """Which labelled rows are the same as they were read; those that chance added stand for no others."""
+    if request.test_fraction == 0:
+        return Cases(np.arange(len(labelled)), np.arange(len(labelled)))
+    exclude = [*request.exclude, *([] if request.target is None else [request.target])]
+    hashes = hashes_of_rows(corrected.data.take(labelled), request.include, exclude)
+    # the lot of a row does not depend on which other rows have labels, nor on rows that were added
+    lot = np.random.default_rng(request.seed).random(len(codes))
+    preference = np.where(measurable, 2.0 - by_chance, 0.0) + lot
+    return Cases.of(hashes, codes[labelled], preference=preference[labelled])
+
+
+def _stay_too_few(target: _Target, stay: BoolArray) -> bool:
+    """Whether these rows are too few of a class to train on."""
+    counts = [np.count_nonzero(target.codes[stay] == code) for code in range(len(target.classes))]
+    return bool(min(counts) < FEWEST_OF_A_CLASS)
 
 
 def _drawn(codes: NDArray[np.int8], measurable: BoolArray, request: TrainingRequest) -> BoolArray:
@@ -1160,7 +1209,7 @@ def _learned_from(
 ) -> tuple[Table | MatrixData, list[dict[str, Any]], NDArray[np.int8]]:
     """What `telling_columns` looks at: the columns that are features, and the labels of all but the test rows."""
     codes = task.target.codes.copy()
-    codes[task.test_rows] = _UNLABELLED
+    codes[~task.is_trained_on] = _UNLABELLED
     return task.corrected.data, list(features.columns) if isinstance(features, TableFeatures) else [], codes
 
 

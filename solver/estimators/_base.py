@@ -39,9 +39,11 @@ from solver.estimators._tuning import SHARE_OF_FIT, Tuning, tune
 from solver.estimators.parameters import SharedParameters
 from solver.evaluation.probability import fit_sigmoid
 from solver.evaluation.splits import stratified_halves
+from solver.labelled_rows import fingerprints
 from solver.operating_point import Objective, check_rule
 from solver.parts import ALONE, PartExecutor
 from solver.promise import promised_status
+from solver.repeated_rows import Cases
 from solver.report import Report
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -127,7 +129,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         run, extra = self._start(X, y, sample_weight, unmeasured, with_ruler=crossed)
         run.seed = int(check_random_state(self.random_state).randint(2**31))
         seed = np.random.default_rng(run.seed)
-        labelled = np.setdiff1d(run.labelled, extra, assume_unique=True)
+        labelled, extra, case = measured_once(run, extra)
         truth = run.y[labelled]
         smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
         certificate = None
@@ -142,7 +144,11 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         else:
             plan = make_plan(run.y, labelled, self.labeled_split, seed)
         run, plan = self._tune(run, plan, objective, seed)
-        plan = plan.with_unmeasured(extra)
+        beside = extra
+        if certificate is not None:
+            certificate = certificate.with_unmeasured(extra, case)
+            beside = certificate.unmeasured  # what is the same as a row that certifies is not learned before
+        plan = plan.with_unmeasured(beside, case)
         mode = None if self._supervised else self.mode
         fit = Fit(run, objective, rule, mode, self._learn, self._train_svm)
         if smaller < _WARN_BELOW:
@@ -152,7 +158,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         elif certificate is not None:
             if objective.certificate != "strict":
                 fit.warnings.append(self._why_strict)
-            fitted = fit_certified(fit, plan, certificate.with_unmeasured(extra))
+            fitted = fit_certified(fit, plan, certificate)
         else:
             fitted = fit_calibrated(fit, plan, self.labeled_split)
         self._finish(fit, fitted)
@@ -423,6 +429,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         left_out = np.full(len(run.y), np.nan)
         if fitted.plan.split != "full":
             left_out[fitted.plan.rows] = fitted.scores
+            left_out = fitted.plan.with_copies(left_out)
         self.left_out_scores_ = left_out[run.labelled]
         # in-sample scores say nothing about probabilities of new rows
         both = (truth > 0).any() and (truth < 0).any()
@@ -435,6 +442,22 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         self._state = replace(decision_state(run, fitted.model, point.threshold), probability=sigmoid)
         self.control_states_ = {name: decision_state(run, c.model, c.threshold) for name, c in fitted.controls.items()}
         self.report_ = fitted_report(self, fit, fitted, self._state, promise, self._labelled_cost(run) * run.cost)
+
+
+def measured_once(run: TrainingRun, extra: IndexArray) -> tuple[IndexArray, IndexArray, IndexArray | None]:
+    """The labelled rows that measure, one of each case, and all others, which measure nothing; the case of each row.
+
+    The case is None where no labelled row is repeated. Unlabelled rows have none: -1.
+    """
+    every = run.labelled
+    is_measured = ~np.isin(every, extra)
+    cases = Cases.of(fingerprints(run.X, every), run.y[every] > 0, run.seed, is_measured)
+    stands = every[cases.stands & is_measured]
+    if not cases.is_repeated:
+        return stands, extra, None
+    case = np.full(len(run.y), -1, dtype=np.intp)
+    case[every] = cases.case
+    return stands, np.setdiff1d(every, stands, assume_unique=True), case
 
 
 def _ruler(X: Matrix, unlabelled: IndexArray) -> Matrix:

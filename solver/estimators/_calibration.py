@@ -58,6 +58,9 @@ class CalibrationPlan:
         Of each fold, where C and gamma were tuned: they must not know the labels that the fold leaves out.
     is_ranked : bool
         Whether left-out scores are those that the final model gives at the same rank among the rows of the run's ruler.
+    case : int array, optional
+        Of each row of the run, the case that it shows (see `solver.repeated_rows`), -1 without a label. None where no
+        labelled row is repeated.
     """
 
     split: LabeledSplit
@@ -67,6 +70,7 @@ class CalibrationPlan:
     unmeasured: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     tuned: tuple[FoldSettings, ...] = ()
     is_ranked: bool = False
+    case: IndexArray | None = None
 
     @property
     def fold(self) -> IndexArray | None:
@@ -86,13 +90,31 @@ class CalibrationPlan:
         """A fold's scores as they are compared with those of other folds."""
         return self.tuned[number].on_common_scale(scores) if self.tuned else scores
 
-    def with_unmeasured(self, rows: IndexArray) -> CalibrationPlan:
-        """The same plan with further rows to train on, which calibrate nothing."""
+    def with_unmeasured(self, rows: IndexArray, case: IndexArray | None = None) -> CalibrationPlan:
+        """The same plan with further rows to train on, which calibrate nothing.
+
+        With the case of each row of the run none of them is learned where a copy of it is left out.
+        """
         if len(rows) == 0:
             return self
-        folds = tuple((np.union1d(training_rows, rows), held_out) for training_rows, held_out in self.folds)
-        training_rows = np.union1d(self.training_rows, rows)
-        return replace(self, training_rows=training_rows, folds=folds, unmeasured=rows)
+
+        def learned_beside(held_out: IndexArray) -> IndexArray:
+            return rows if case is None else rows[~np.isin(case[rows], case[held_out])]
+
+        folds = tuple(
+            (np.union1d(training_rows, learned_beside(held_out)), held_out) for training_rows, held_out in self.folds
+        )
+        further = learned_beside(self.rows) if self.split == "part" else rows
+        training_rows = np.union1d(self.training_rows, further)
+        return replace(self, training_rows=training_rows, folds=folds, unmeasured=further, case=case)
+
+    def with_copies(self, scores: FloatArray) -> FloatArray:
+        """Scores of the run's rows, where those of copies are that of the row that stands for them."""
+        if self.case is None:
+            return scores
+        of_case = np.full(int(self.case.max()) + 1, np.nan)
+        of_case[self.case[self.rows]] = scores[self.rows]
+        return np.where(np.isnan(scores) & (self.case >= 0), of_case[self.case], scores)
 
 
 def make_plan(

@@ -25,7 +25,8 @@ from solver.multiclass import (
     figures_of,
 )
 from solver.multiclass.figures import curves_of, floor_outcomes
-from solver.multiclass.rule import dealt
+from solver.multiclass.rule import dealt, dealt_by_case
+from solver.repeated_rows import Cases
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _FOLDS: Final = 5
@@ -173,10 +174,10 @@ def _by_rules(
 
 
 def linear_control(
-    X: Matrix, codes: IndexArray, labels: list[Any], scheme: Scheme, crossed: Cross
+    X: Matrix, codes: IndexArray, labels: list[Any], scheme: Scheme, crossed: Cross, cases: Cases
 ) -> dict[str, ClassesFigures]:
     """A linear SVM by the same scheme, on the same rows."""
-    fold = dealt(codes, _FOLDS, np.random.default_rng(1))
+    fold = dealt_by_case(codes, _FOLDS, np.random.default_rng(1), cases)
     trained = train_together(SVM(kernel="linear"), X, codes, len(labels), scheme, np.ones(len(codes)), fold)
     if trained.left_out is None:
         return {}

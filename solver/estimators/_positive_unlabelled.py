@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solver.decision import DecisionState
-from solver.estimators._base import STOPPED
+from solver.estimators._base import STOPPED, measured_once
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._choosing import Fit, Fitted
 from solver.estimators._expansion import Expansion
@@ -93,7 +93,8 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         self._tuning = None
         model = self._separate(run, positive, run.unlabelled, self.positive_share)
         rounds = list(run.trace)
-        scores = self._left_out(run, positive, np.setdiff1d(positive, extra), model)
+        measured, others, case = measured_once(run, extra)
+        scores = self._left_out(run, np.intersect1d(measured, positive), np.intersect1d(others, positive), model, case)
         run.trace[:] = rounds
         self._finish_alone(run, objective, model, scores)
         return self
@@ -123,23 +124,31 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
             super()._refuse_few(counts, classes)
 
     def _left_out(
-        self, run: TrainingRun, positive: IndexArray, measured: IndexArray, model: Expansion
+        self,
+        run: TrainingRun,
+        measured: IndexArray,
+        always: IndexArray,
+        model: Expansion,
+        case: IndexArray | None,
     ) -> LeftOutScores | None:
         """Scores of rows that were left out; None where nothing is to be measured, or the run was over before.
 
-        Of the positive rows only the measured ones are left out; the others are learned in each fold. Each score is the
-        one that `model` gives at the same rank among unlabelled rows, as each fold has a scale of its own.
+        Of the positive rows only the measured ones are left out; the others are learned in each fold that leaves out
+        no row of the same `case`. Each score is the one that `model` gives at the same rank among unlabelled rows, as
+        each fold has a scale of its own.
         """
         if self.labeled_split == "full" or len(measured) < 2 or len(run.unlabelled) < 2:
             return None
-        always = np.setdiff1d(positive, measured)
         ruler = np.random.default_rng(run.seed).permutation(run.unlabelled)[:_MOST_RULER_ROWS]
         common = approximate_scores(run, model, ruler)
 
         def train(of_positive: IndexArray, of_unlabelled: IndexArray) -> Callable[[IndexArray], FloatArray] | None:
             if run.is_exhausted() or run.progress(run.fraction + 0.1 * (1 - run.fraction)):
                 return None
-            fold = self._separate(run, np.union1d(of_positive, always), of_unlabelled, self.positive_share)
+            beside = always
+            if case is not None:
+                beside = always[~np.isin(case[always], case[np.setdiff1d(measured, of_positive)])]
+            fold = self._separate(run, np.union1d(of_positive, beside), of_unlabelled, self.positive_share)
             if run.is_exhausted():
                 return None
             reference, resolution = approximate_scores(run, fold, ruler), run.limits.tol

@@ -19,6 +19,7 @@ from solver.estimators._labels import encode_classes
 from solver.estimators._left_out import Cross, class_report, cross_decided, linear_control
 from solver.estimators._together import can_train_together, train_together
 from solver.kernels.parallel import single_threaded_blas
+from solver.labelled_rows import fingerprints
 from solver.multiclass import (
     Calibration,
     ClassesDecision,
@@ -31,7 +32,8 @@ from solver.multiclass import (
     number_of_problems,
     own_rows,
 )
-from solver.multiclass.rule import dealt
+from solver.multiclass.rule import dealt_by_case
+from solver.repeated_rows import Cases
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _FEWEST_OF_A_CLASS: Final = 2
@@ -124,8 +126,13 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         self._check_classes()
         objective = self._objective()
         with single_threaded_blas() if len(codes) <= _FEW_ROWS else nullcontext():
-            left_out = self._train(X, codes, weight)
-            self._decide(X, codes, left_out, objective)
+            labelled = np.flatnonzero(codes >= 0)
+            is_measured = ~self._unmeasured[labelled]
+            cases = Cases.of(fingerprints(X, labelled), codes[labelled], preference=is_measured)
+            left_out = self._train(X, codes, weight, cases)
+            if left_out is not None and cases.is_repeated:
+                left_out = left_out.only_of(cases.stands & is_measured)
+            self._decide(X, codes, left_out, objective, cases)
         return self
 
     def _check_classes(self) -> None:
@@ -149,7 +156,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             raise ValueError("an objective is chosen on left-out scores: it needs labeled_split='xfit'")
         return objective
 
-    def _train(self, X: Matrix, codes: IndexArray, weight: FloatArray | None) -> LeftOutScores | None:
+    def _train(self, X: Matrix, codes: IndexArray, weight: FloatArray | None, cases: Cases) -> LeftOutScores | None:
         """Train all classifiers; the left-out scores of the labelled rows, if there are any."""
         self.estimators_: list[Any] = []
         labelled, classes = np.flatnonzero(codes >= 0), len(self.classes_)
@@ -157,8 +164,8 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             fold = None
             if self.estimator.labeled_split == "xfit":
                 seed = check_random_state(self.estimator.random_state).randint(2**31)
-                fold = dealt(codes[labelled], _FOLDS, np.random.default_rng(seed))
-                fold[self._unmeasured[labelled]] = _IN_NO_FOLD
+                fold = dealt_by_case(codes[labelled], _FOLDS, np.random.default_rng(seed), cases)
+                fold[~cases.same_as(~self._unmeasured[labelled])] = _IN_NO_FOLD
             every = np.ones(len(labelled)) if weight is None else weight[labelled]
             rows = X if len(labelled) == len(codes) else X[labelled]
             trained = train_together(self.estimator, rows, codes[labelled], classes, self._scheme, every, fold)
@@ -214,7 +221,12 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         return classifier.fit(rows, problem) if weight is None else classifier.fit(rows, problem, sample_weight=weight)
 
     def _decide(
-        self, X: Matrix, codes: IndexArray, left_out: LeftOutScores | None, objective: ClassObjective | None
+        self,
+        X: Matrix,
+        codes: IndexArray,
+        left_out: LeftOutScores | None,
+        objective: ClassObjective | None,
+        cases: Cases,
     ) -> None:
         """Choose the rule, and say what it reaches."""
         known = codes[codes >= 0]
@@ -229,7 +241,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         controls = {}
         if crossed is not None and self.controls:
             labelled = codes >= 0
-            controls = linear_control(X[labelled], known, labels, self._scheme, crossed)
+            controls = linear_control(X[labelled], known, labels, self._scheme, crossed, cases)
         self.report_: ClassesReport = class_report(
             declaration=getattr(self.estimator, "declaration", None), decision=self.decision_, objective=objective,
             labels=labels, unlabelled=int(np.count_nonzero(codes < 0)), crossed=crossed, controls=controls,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from solver.multiclass.problems import OwnRows
-from solver.typing import FloatArray, IndexArray
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
@@ -27,3 +29,7 @@ class LeftOutScores:
     own: OwnRows
     scores: FloatArray
     of_rows: Callable[[IndexArray], FloatArray]
+
+    def only_of(self, measured: BoolArray) -> LeftOutScores:
+        """The same where only these rows are measured, of those that have labels."""
+        return replace(self, scores=np.where(measured[self.own.rows], self.scores, np.nan))

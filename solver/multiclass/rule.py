@@ -11,6 +11,7 @@ import numpy as np
 from solver.evaluation.intervals import clopper_pearson_lower
 from solver.multiclass.objective import ClassObjective
 from solver.multiclass.problems import highest
+from solver.repeated_rows import Cases
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 UNDECIDED: Final = -1
@@ -128,6 +129,11 @@ def dealt(codes: IndexArray, folds: int, seed: np.random.Generator) -> IndexArra
     fold = np.empty(len(codes), dtype=np.intp)
     fold[order] = np.arange(len(codes)) % folds
     return fold
+
+
+def dealt_by_case(codes: IndexArray, folds: int, seed: np.random.Generator, cases: Cases) -> IndexArray:
+    """Fold of each row as `dealt`, where all rows of a case are in one fold, by the row that stands for it."""
+    return dealt(codes[cases.stands_for], folds, seed)[cases.case]
 
 
 def _weights(probabilities: FloatArray, codes: IndexArray, rule: ClassRule) -> FloatArray:

@@ -28,6 +28,7 @@ from solver.multiclass import (
     two_class_problems,
 )
 from solver.multiclass.rule import _best_weight, dealt, macro_f1
+from solver.repeated_rows import Cases
 
 BOTH = pytest.mark.parametrize("method", [OneVsOne, OneVsRest])
 
@@ -158,7 +159,7 @@ def _prepared(method, y):
     method.classes_, codes = np.unique(y, return_inverse=True)
     method._counts = np.bincount(codes)
     method._unmeasured = np.zeros(len(codes), dtype=bool)
-    return codes, None
+    return codes, None, Cases(np.arange(len(codes)), np.arange(len(codes)))
 
 
 @BOTH

@@ -729,18 +729,23 @@ def test_texts_take_a_linear_kernel_unless_another_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_many_copies_of_labelled_rows_are_warned_of(classes):
-    """Labels by lot, each row ten times: left-out rows are known from their copies, and no figure is worth anything."""
+def test_many_copies_of_labelled_rows_are_told(classes):
+    """Labels by lot, each row ten times: of left-out rows no copy is learned, and figures are those of the cases."""
     rng = np.random.default_rng(3)
     values, lot = rng.normal(size=20), np.arange(20) % classes
     several = {} if classes == 2 else {"objective": {"kind": "macro_f1"}, "scheme": "one_vs_rest"}
     request = TrainingRequest(algorithm="svm", **({"positive": "c1"} if classes == 2 else several))
 
-    def warned(x, codes):
+    def told(x, codes):
         labels = np.array([f"c{code}" for code in codes], dtype=object)
         report = train_any(Table({"x": Column("x", "number", x)}), labels, request).report
-        return any("if they are copies" in said for said in report.warnings)
+        said = [each for each in report.warnings if "are the same as others" in each]
+        return report.calibration.n, "".join(said)
 
-    assert warned(np.tile(values, 10), np.tile(lot, 10))
-    assert not warned(rng.normal(size=200), np.tile(lot, 10))
-    assert not warned(np.tile(values, 10), rng.permutation(np.tile(lot, 10)))  # the same by chance: labels differ
+    measured, said = told(np.tile(values, 10), np.tile(lot, 10))
+    assert measured == 20
+    assert "figures rest on 20 rows" in said
+    assert told(rng.normal(size=200), np.tile(lot, 10)) == (200, "")
+    measured, said = told(np.tile(values, 10), rng.permutation(np.tile(lot, 10)))  # the same by chance: labels differ
+    assert measured == 200
+    assert "each row counts" in said
