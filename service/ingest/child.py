@@ -7,6 +7,7 @@ where the kernel allows it, before anything that reads the file is loaded.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -24,6 +25,8 @@ from solver.peak_memory import peak_memory_bytes
 
 MAX_THREADS = 4
 CPU_SECONDS_TO_END = 5
+OBJECTS_BETWEEN_SWEEPS = 100_000
+"""That are made before Python looks for cycles among them: modules and the rows of a file have next to none."""
 
 
 def main() -> None:
@@ -38,6 +41,7 @@ def main() -> None:
     hide_secrets()
     die_with_parent(request["parent"])
     _limit(request)
+    gc.set_threshold(OBJECTS_BETWEEN_SWEEPS)
     answer = _answer(request)
     with os.fdopen(answer_descriptor, "wb") as out:
         out.write(json.dumps(answer, allow_nan=False).encode() + b"\n")

@@ -7,7 +7,7 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from service.ingest.numbers import (
     PLAIN_NUMBER,
     any_numbers,
     are_plain,
+    plain_columns,
     plain_numbers,
     share_of_letters,
     written_otherwise,
@@ -145,6 +146,7 @@ class _Reader:
                     reading,
                     self._words,
                     verbatim=self._options.verbatim,
+                    to_numbers=None if self._escapes is not None or self._options.trim else self._plain_numbers,
                 )
                 break
             except _LastColumnHasValuesError as error:
@@ -470,6 +472,17 @@ class _Reader:
         trimmed = pc.utf8_trim(texts, " \t")
         missing = pa.array(["", *self._options.missing], pa.string())
         return pc.if_else(pc.is_in(trimmed, value_set=missing), None, trimmed)
+
+    def _plain_numbers(
+        self, positions: Sequence[int], columns: Sequence[pa.StringArray]
+    ) -> list[pa.DoubleArray | None]:
+        """Return what `_number` does of columns of plain numbers, as they stand in the file; None of others."""
+        if self._forced and not self._forced.keys().isdisjoint(positions):
+            return [
+                None if position in self._forced else plain_columns([column])[0]
+                for position, column in zip(positions, columns, strict=True)
+            ]
+        return plain_columns(columns)
 
     def _number(self, position: int, texts: pa.StringArray, first_row: int) -> pa.DoubleArray | None:
         raw = self._text(position, texts, first_row)

@@ -142,6 +142,12 @@ class IdentifierSample:
         else:
             self._parts = None
 
+    def add_fractions(self, rows: int) -> None:
+        """Take a batch of so many numbers into account of which one of the first `FEWEST_ROWS` is not whole."""
+        if self._parts is not None and self._rows < MOST_NUMBERS:
+            self._rows += min(rows, MOST_NUMBERS - self._rows)
+            self._parts = None
+
     def _may_go_on(self, part: pa.Array, distinct: int) -> bool:
         first = part[:FEWEST_ROWS].drop_null()
         is_text = pa.types.is_string(part.type)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from service.ingest.identifiers import IdentifierSample, IndexKind, units_of
+from service.ingest.identifiers import FEWEST_ROWS, IdentifierSample, IndexKind, units_of
 from service.ingest.labels import BOOLEANS
 from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
 from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
@@ -92,9 +93,47 @@ class ColumnStatistics:
             self._min = min(self._min, least)
             self._max = max(self._max, greatest)
             if self._may_be_times:
-                in_range = any(TIMES[0] * k <= self._min and self._max <= TIMES[1] * k for k in EPOCHS.values())
+                in_range = _may_be_times(self._min, self._max)
                 self._may_be_times = in_range and pc.all(pc.equal(array, pc.floor(array))).as_py()
         self._identifier.add(array, self._distinct)
+
+    @classmethod
+    def add_together(cls, each: Sequence[ColumnStatistics], columns: Sequence[pa.Array]) -> None:
+        """Take a batch of several columns into account, which have as many rows: as `add` of each, at less cost.
+
+        That is so for numbers of which none is missing and most differ, as measurements do.
+        """
+        numbers = [not array.null_count and pa.types.is_floating(array.type) for array in columns]
+        several = [(column, array) for column, array, is_one in zip(each, columns, numbers, strict=True) if is_one]
+        measured = [False] * len(several)
+        if len(several) > 1 and len(columns[0]) >= MAX_DISTINCT:
+            values = np.stack([array_values(array, np.float64) for _, array in several])
+            first = np.sort(values[:, : 2 * MAX_DISTINCT].view(np.int64))
+            many = (first[:, 1:] != first[:, :-1]).sum(axis=1) + 1 >= MAX_DISTINCT
+            fractions = (values[:, :FEWEST_ROWS] != np.floor(values[:, :FEWEST_ROWS])).any(axis=1)
+            bounds = zip(values.min(axis=1).tolist(), values.max(axis=1).tolist(), strict=True)
+            measured = [
+                bool(shown) and column._add_measured(array, *bounds_of_column)
+                for (column, array), shown, bounds_of_column in zip(several, many & fractions, bounds, strict=True)
+            ]
+        done = {id(column) for (column, _), is_done in zip(several, measured, strict=True) if is_done}
+        for column, array in zip(each, columns, strict=True):
+            if id(column) not in done:
+                column.add(array)
+
+    def _add_measured(self, array: pa.DoubleArray, least: float, greatest: float) -> bool:
+        """Take numbers into account of which the first ones differ, and are not whole; not where that is not enough."""
+        if least == 0 or greatest == 0:  # which has a sign
+            least, greatest = _bounds(array)
+        lower, upper = min(self._min, least), max(self._max, greatest)
+        if not lower <= upper or (self._may_be_times and _may_be_times(lower, upper)):
+            return False
+        self._is_number = True
+        self._rows += len(array)
+        self._distinct, self._counts, self._values, self._sample = MAX_DISTINCT, None, None, []
+        self._min, self._max, self._may_be_times = lower, upper, False
+        self._identifier.add_fractions(len(array))
+        return True
 
     @property
     def is_empty(self) -> bool:
@@ -298,6 +337,10 @@ class RowComparison:
         return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
 
 
+def _may_be_times(least: float, greatest: float) -> bool:
+    return any(TIMES[0] * factor <= least and greatest <= TIMES[1] * factor for factor in EPOCHS.values())
+
+
 def _bounds(numbers: pa.DoubleArray) -> tuple[float, float]:
     """Return the least and the greatest number of an array that holds some."""
     if numbers.null_count:
@@ -319,7 +362,8 @@ def _bits(array: pa.Array) -> NDArray[np.uint64] | np.uint64:
     if pa.types.is_fixed_size_binary(array.type):
         return _bits_of_vectors(array)
     if not pa.types.is_string(array.type):
-        values = array_values(pc.fill_null(array, _NAN), np.float64) + 0.0  # -0.0 becomes 0.0
+        present = pc.fill_null(array, _NAN) if array.null_count else array
+        values = array_values(present, np.float64) + 0.0  # -0.0 becomes 0.0
         bits: NDArray[np.uint64] = values.view(np.uint64)
         return bits
     coded = array.dictionary_encode()

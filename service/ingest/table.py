@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import chain, compress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +26,7 @@ from service.ingest.mixed import numbers_of as typed_numbers_of
 from service.ingest.numbers import any_numbers
 from service.ingest.options import Kind, TableOptions, correction
 from service.ingest.profile import Columnar, ColumnProfile
+from service.ingest.side_by_side import SideBySide, grouped
 from service.ingest.statistics import ColumnStatistics, RowComparison
 from service.ingest.vectors import VectorStatistics, is_stored_vector, vector_length
 from service.ingest.writings import (
@@ -57,6 +60,7 @@ MOST_WORDS = 10
 """Words for missing values that a warning names."""
 Batches = Callable[[], Iterator[list[pa.Array]]]
 Convert = Callable[[int, pa.Array, int], pa.Array | None]
+ConvertTogether = Callable[[Sequence[int], Sequence[pa.Array]], list[pa.DoubleArray | None]]
 
 
 def check_columns(count: int, limits: ReadingLimits, *, line: int | None = None) -> None:
@@ -132,6 +136,7 @@ def store_table(
     units: Mapping[int, str] | None = None,
     verbatim: Collection[str] = (),
     respelt: Collection[int] = (),
+    to_numbers: ConvertTogether | None = None,
 ) -> Columnar:
     """Write a table of which only reading shows what its columns are.
 
@@ -172,25 +177,49 @@ def store_table(
         Columns whose texts stay as they are written, whatever they look like, see `TableOptions.verbatim`.
     respelt : collection of int, optional
         Columns whose numbers become texts, where they do, by which whoever wants them finds these numbers again.
+    to_numbers : callable, optional
+        Gets positions and arrays of several columns, and returns for each what `to_number` would, or None: that is to
+        be asked. It is called by several threads.
     """
-    passes = _Passes(names, storage, to_number, to_text, warnings, kinds, reading, words or MissingWords())
+    convert = to_number, to_text, to_numbers
+    passes = _Passes(names, storage, *convert, warnings, kinds, reading, words or MissingWords())
+    columns = indexes or {}, uncompared, units or {}, verbatim, respelt
+    with SideBySide() as threads:
+        return _store(output, passes, threads, batches, limits, *columns)
+
+
+def _store(
+    output: Path,
+    passes: _Passes,
+    threads: SideBySide,
+    batches: Batches,
+    limits: ReadingLimits,
+    indexes: Mapping[int, IndexKind],
+    uncompared: Collection[str],
+    units: Mapping[int, str],
+    verbatim: Collection[str],
+    respelt: Collection[int],
+) -> Columnar:
+    names, storage, kinds, reading = passes.names, passes.storage, passes.kinds, passes.reading
     while True:
         passes.begin()
         columns_of_vectors = frozenset(position for position, kept in enumerate(storage) if kept == "vector")
         writer = _TableWriter(
-            output, names, kinds, indexes or {}, reading, passes.written, uncompared, units or {}, columns_of_vectors
+            output, names, kinds, indexes, reading, passes.written, uncompared, units, columns_of_vectors, threads
         )
         rows = 0
         for batch in batches():
             check_size(rows + len(batch[0]), cells_of(batch), limits)
-            columns = [passes.column(writer, position, array, rows) for position, array in enumerate(batch)]
+            writer.settle()
+            columns = passes.columns(writer, batch, rows, threads)
+            rows += len(batch[0])
             if passes.valid:
                 writer.write(storage, columns, {j: array for j, array in enumerate(batch) if is_mixed(array)})
-            rows += len(batch[0])
+            del batch, columns  # while the next one is read
         if rows == 0:
             raise IngestError("empty", "no rows; expected at least one")
         if passes.ends_with(writer, verbatim):
-            return writer.close(rows, warnings, passes.words, passes.lowered, passes.typed(respelt))
+            return writer.close(rows, passes.warnings, passes.words, passes.lowered, passes.typed(respelt))
         writer.discard()
 
 
@@ -202,6 +231,7 @@ class _Passes:
     storage: list[Storage]
     to_number: Convert
     to_text: Convert
+    to_numbers: ConvertTogether | None
     warnings: list[str]
     kinds: Mapping[int, Kind]
     reading: Reading
@@ -213,6 +243,8 @@ class _Passes:
     refused: dict[int, IngestError] = field(default_factory=dict)
     numbers_by_format: set[int] = field(default_factory=set)
     texts_by_format: set[int] = field(default_factory=set)
+    looked_at: set[int] = field(default_factory=set)
+    """Columns that are not told together with others any more, because of one of their values."""
 
     def begin(self) -> None:
         """Begin a pass."""
@@ -221,7 +253,47 @@ class _Passes:
         self.texts_by_format.clear()
         self.valid = True
 
-    def column(self, writer: _TableWriter, position: int, array: pa.Array, rows: int) -> pa.Array | None:
+    def columns(
+        self, writer: _TableWriter, batch: Sequence[pa.Array], rows: int, threads: SideBySide
+    ) -> list[pa.Array | None]:
+        """Return what is stored of a batch, before which there were some rows; None of columns where that is void."""
+        plain = self._plain_columns(writer, batch, threads)
+        return [
+            plain[position] if position in plain else self._column(writer, position, array, rows)
+            for position, array in enumerate(batch)
+        ]
+
+    def _plain_columns(
+        self, writer: _TableWriter, batch: Sequence[pa.Array], threads: SideBySide
+    ) -> dict[int, pa.DoubleArray]:
+        """Return the numbers of columns that are told to hold them together; of the others each is looked at."""
+        to_numbers = self.to_numbers
+        if to_numbers is None or self.reading.decimal == ",":
+            return {}
+        alike = [
+            position
+            for position, kept in enumerate(self.storage)
+            if kept == "number" and position not in self.written and position not in self.looked_at
+        ]
+
+        def told(positions: Sequence[int]) -> list[tuple[int, pa.DoubleArray | None]]:
+            columns = [batch[position] for position in positions]
+            found = dict(zip(positions, to_numbers(positions, columns), strict=True))
+            writer.note_plain([position for position in positions if found[position] is not None], batch)
+            return list(found.items())
+
+        groups = threads.of_each(told, grouped(alike, len(batch[0])))
+        plain: dict[int, pa.DoubleArray] = {}
+        for position, numbers in chain.from_iterable(groups):
+            if numbers is None:
+                self.looked_at.add(position)
+                continue
+            plain[position] = numbers
+            if position not in self.texts_by_format and numbers.null_count < len(numbers):
+                self.texts_by_format.add(position)
+        return plain
+
+    def _column(self, writer: _TableWriter, position: int, array: pa.Array, rows: int) -> pa.Array | None:
         """Return what is stored of a column of a batch, before which there were some rows; None once that is void."""
         if self.storage[position] == "vector":
             return array
@@ -487,8 +559,11 @@ class _TableWriter:
         uncompared: Collection[str],
         units: Mapping[int, str],
         vectors: Collection[int],
+        threads: SideBySide,
     ) -> None:
         self._path = path
+        self._threads = threads
+        self._writing: Future[None] | None = None
         self._names = names
         self._vectors = vectors
         self._reading = reading
@@ -514,8 +589,11 @@ class _TableWriter:
     def write(self, storage: list[Storage], columns: list[pa.Array], mixed: Mapping[int, pa.StructArray]) -> None:
         """Append a batch as one row group; `mixed` are those columns, by position, as they stand in the file."""
         self._storage = storage
-        for column, array in zip(self._columns, columns, strict=True):
-            column.add(array)
+        self._begin_to_write(storage, columns)
+        looked_at = [
+            self._threads.begin(_look_at, group)
+            for group in grouped(list(zip(self._columns, columns, strict=True)), len(columns[0]))
+        ]
         for position, writing in self._writings.items():
             if storage[position] == "text" and position in mixed:
                 writing.add(mixed[position].field("text"))
@@ -523,6 +601,11 @@ class _TableWriter:
             elif storage[position] == "text":
                 writing.add(columns[position])
         self._comparison.add(list(compress(columns, self._compared)))
+        for each in looked_at:
+            each.result()
+
+    def _begin_to_write(self, storage: list[Storage], columns: list[pa.Array]) -> None:
+        """Have a row group packed and written, while others look at its values."""
         schema = pa.schema(
             [
                 (column.name, array.type if kept == "vector" else ARROW_TYPES[kept])
@@ -544,7 +627,20 @@ class _TableWriter:
                 store_schema=False,
             )
         # Not write_batch, which would hold row groups of a million rows in memory.
-        self._file.write_table(pa.table(columns, schema=schema), row_group_size=len(columns[0]))
+        table = pa.table(columns, schema=schema)
+        self._writing = self._threads.begin(self._file.write_table, table, row_group_size=len(columns[0]))
+
+    def settle(self) -> None:
+        """Wait until what was to be written is; raises what went wrong there."""
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+    def note_plain(self, positions: Sequence[int], batch: Sequence[pa.Array]) -> None:
+        """Do what `note_numbers` does for several columns, which are not in units, of plain numbers."""
+        if not self._reading.thousands and positions:
+            points = [self._points.setdefault(position, PointsOfNumbers()) for position in positions]
+            PointsOfNumbers.add_together(points, [batch[position] for position in positions])
 
     def note_written(self, position: int, texts: pa.StringArray) -> None:
         """Take into account how the numbers of a column stand in the file."""
@@ -604,7 +700,7 @@ class _TableWriter:
         """Return the columns of plain numbers whose points may all separate thousands."""
         return [
             position
-            for position, points in self._points.items()
+            for position, points in sorted(self._points.items(), key=itemgetter(0))
             if points.may_group and not points.are_decimal and self._storage[position] == "number"
         ]
 
@@ -634,6 +730,7 @@ class _TableWriter:
     ) -> Columnar:
         """Finish the file; `warnings` gets what is odd about the columns."""
         assert self._file is not None  # noqa: S101 (there are rows)
+        self.settle()
         known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
         found = [words.of(position) if kept == "number" else {} for position, kept in enumerate(self._storage)]
         readings = {
@@ -772,8 +869,15 @@ class _TableWriter:
 
     def discard(self) -> None:
         """Close a file that will be written anew."""
+        self.settle()
         if self._file is not None:
             self._file.close()
+
+
+def _look_at(group: Sequence[tuple[ColumnStatistics, pa.Array]]) -> None:
+    """Have the profiles of some columns take a batch into account."""
+    columns, arrays = zip(*group, strict=True)
+    ColumnStatistics.add_together(columns, arrays)
 
 
 def _missing_values(values: Mapping[str, int] | None) -> dict[str, int]:

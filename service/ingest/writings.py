@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from service.ingest.limits import MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
 from service.ingest.missing_words import are_words
@@ -211,24 +212,57 @@ class PointsOfNumbers:
         """Take a batch into account. Words for missing values do not count."""
         # A slice first: most columns show it at once.
         for part in (texts[:FIRST_TEXTS], texts[FIRST_TEXTS:]):
-            if self.are_decimal or not len(part):
-                return
-            offsets, data = text_bytes(part)
-            points = np.flatnonzero(data == ord("."))
-            if len(points) == 0:
-                continue
-            if _IN_PLAIN[data].all():
-                rows = np.searchsorted(offsets, points, side="right") - 1
-                starts = offsets[rows] + (data[offsets[rows]] == ord("-"))
-                before, behind = points - starts, offsets[rows + 1] - points
-                grouped = (behind == 4) & (before >= 1) & (before <= 3) & (data[starts] != ord("0"))
-                self.may_group = self.may_group or bool(grouped.any())
-                self.are_decimal = not grouped.all()
-            else:
-                with_point = pc.match_substring_regex(part, r"[0-9]\.|\.[0-9]")
-                grouped = pc.match_substring_regex(part, _GROUP)
-                self.may_group = self.may_group or pc.any(grouped).as_py() is True
-                self.are_decimal = pc.any(pc.and_not(with_point, grouped)).as_py() is True
+            self._add(part)
+
+    @classmethod
+    def add_together(cls, each: Sequence[PointsOfNumbers], columns: Sequence[pa.StringArray]) -> None:
+        """Take a batch of several columns into account, which have as many rows: as `add` of each, at less cost."""
+        undecided = [(points, texts) for points, texts in zip(each, columns, strict=True) if not points.are_decimal]
+        if not undecided or not len(columns[0]):
+            return
+        firsts = [texts[:FIRST_TEXTS] for _, texts in undecided]
+        offsets, data = text_bytes(pa.concat_arrays(firsts))
+        if _IN_PLAIN.take(data).all():
+            rows, grouped = _points(offsets, data)
+            places = rows // len(firsts[0])
+            count = np.bincount(places, minlength=len(firsts))
+            in_groups = np.bincount(places[grouped], minlength=len(firsts))
+            for (points, _), here, of_groups in zip(undecided, count.tolist(), in_groups.tolist(), strict=True):
+                points._note(here, of_groups)
+        else:
+            for (points, _), first in zip(undecided, firsts, strict=True):
+                points._add(first)
+        for points, texts in undecided:
+            points._add(texts[FIRST_TEXTS:])
+
+    def _add(self, texts: pa.StringArray) -> None:
+        if self.are_decimal or not len(texts):
+            return
+        offsets, data = text_bytes(texts)
+        if not (data == ord(".")).any():
+            return
+        if _IN_PLAIN[data].all():
+            _, grouped = _points(offsets, data)
+            self._note(len(grouped), int(np.count_nonzero(grouped)))
+        else:
+            with_point = pc.match_substring_regex(texts, r"[0-9]\.|\.[0-9]")
+            grouped = pc.match_substring_regex(texts, _GROUP)
+            self.may_group = self.may_group or pc.any(grouped).as_py() is True
+            self.are_decimal = pc.any(pc.and_not(with_point, grouped)).as_py() is True
+
+    def _note(self, points: int, in_groups: int) -> None:
+        self.may_group = self.may_group or in_groups > 0
+        self.are_decimal = in_groups < points
+
+
+def _points(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the rows of the points of plain numbers, and whether each may separate thousands."""
+    points = np.flatnonzero(data == ord("."))
+    rows = np.searchsorted(offsets, points, side="right") - 1
+    starts = offsets[rows] + (data[offsets[rows]] == ord("-"))
+    before, behind = points - starts, offsets[rows + 1] - points
+    grouped: NDArray[np.bool_] = (behind == 4) & (before >= 1) & (before <= 3) & (data[starts] != ord("0"))
+    return rows, grouped
 
 
 class WrittenLabels:
