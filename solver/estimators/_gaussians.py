@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from solver.estimators._quadratic import Quadratic
-from solver.typing import BoolArray, FloatArray
+from solver.typing import FloatArray, IndexArray
 
 Floats = FloatArray
 
@@ -20,7 +20,7 @@ _CHANGE: Final = 1e-6
 
 
 class Gaussians(ABC):
-    """Shares, means and covariances of both classes.
+    """Shares, means and covariances of all classes, which are two but where several are told apart at once.
 
     The covariances are those of largest posterior: `ridge` stands for a prior that adds it to their diagonal, so that
     they are regular with few rows too. What expectation maximisation never lessens is the log-likelihood with the
@@ -38,7 +38,7 @@ class Gaussians(ABC):
         self.ridge = ridge
 
     def maximise(self, Z: Floats, R: Floats) -> None:
-        """Fit to rows that belong to the classes by these weights, of shape (n, 2)."""
+        """Fit to rows that belong to the classes by these weights, of shape (n, classes)."""
         sizes = R.sum(axis=0)
         self.shares = sizes / sizes.sum()
         self.means = (R.T @ Z) / sizes[:, None]
@@ -49,14 +49,14 @@ class Gaussians(ABC):
 
     @abstractmethod
     def log_joint(self, Z: Floats) -> Floats:
-        """log(share · density) of each row and class, of shape (n, 2), but for what both classes have in common."""
+        """log(share · density) of each row and class, of shape (n, classes), but for what all have in common."""
 
     def log_common(self, Z: Floats, weights: Floats) -> float:  # noqa: ARG002  # here it is nothing
         """Sum over weighted rows of what `log_joint` leaves out."""
         return 0.0
 
     def memberships(self, Z: Floats) -> Floats:
-        """How likely each row belongs to each class, of shape (n, 2)."""
+        """How likely each row belongs to each class, of shape (n, classes)."""
         joint = self.log_joint(Z)
         return np.asarray(np.exp(joint - _log_either(joint)[:, None]))
 
@@ -66,11 +66,11 @@ class Gaussians(ABC):
 
     @abstractmethod
     def discriminant(self) -> Quadratic:
-        """Log odds of the positive class, as a function of the row."""
+        """Log odds of the second of two classes, as a function of the row."""
 
 
 class TiedGaussians(Gaussians):
-    """One covariance for both classes: the boundary is a plane."""
+    """One covariance for all classes: the boundary is a plane."""
 
     _weights: Floats | None = None
 
@@ -121,7 +121,7 @@ class FullGaussians(Gaussians):
     def _maximise_covariances(self, Z: Floats, R: Floats, sizes: Floats) -> None:
         prior = self._prior_scatter(Z.shape[1], float(sizes.sum()))
         covariances = []
-        for k in (0, 1):
+        for k in range(len(sizes)):
             apart = Z - self.means[k]
             covariances.append(((apart * R[:, k, None]).T @ apart + prior) / (sizes[k] + self._prior_rows))
         self.covariances = np.array(covariances)
@@ -129,7 +129,7 @@ class FullGaussians(Gaussians):
 
     def _prior_scatter(self, d: int, total: float) -> Floats:
         """What the prior adds to the scatter of each class."""
-        scatter = 0.5 * self.ridge * total * np.eye(d)
+        scatter = self.ridge * total / len(self.means) * np.eye(d)
         return scatter if self._drawn_to is None else scatter + self._prior_rows * self._drawn_to
 
     def log_joint(self, Z: Floats) -> Floats:
@@ -163,19 +163,19 @@ class DiagonalGaussians(Gaussians):
     """A variance for each class and column: columns are independent within a class."""
 
     def _maximise_covariances(self, Z: Floats, R: Floats, sizes: Floats) -> None:
-        prior = 0.5 * self.ridge * float(sizes.sum())
-        self.variances = np.array([(R[:, k] @ np.square(Z - self.means[k]) + prior) / sizes[k] for k in (0, 1)])
+        prior = self.ridge * float(sizes.sum()) / len(sizes)
+        self.variances = np.array([(R[:, k] @ np.square(Z - m) + prior) / sizes[k] for k, m in enumerate(self.means)])
 
     def log_joint(self, Z: Floats) -> Floats:
         columns = []
-        for k in (0, 1):
+        for k, mean in enumerate(self.means):
             constant = np.log(2 * np.pi * self.variances[k]).sum()
-            squares = np.square(Z - self.means[k]) @ (1 / self.variances[k])
+            squares = np.square(Z - mean) @ (1 / self.variances[k])
             columns.append(np.log(self.shares[k]) - 0.5 * (squares + constant))
         return np.column_stack(columns)
 
     def log_prior(self, total: float) -> float:
-        return -0.25 * self.ridge * total * float((1 / self.variances).sum())
+        return -0.5 * self.ridge * total / len(self.variances) * float((1 / self.variances).sum())
 
     def discriminant(self) -> Quadratic:
         precise = 1 / self.variances
@@ -193,21 +193,23 @@ class Rows:
     ----------
     Z : float64 array of shape (n, d)
         Labelled rows first.
-    positive : bool array
-        Labels of the labelled ones.
+    codes : int array
+        Classes of the labelled ones, 0 and up.
     weights : float64 array of shape (n,)
         What each row counts.
+    classes : int, default 2
     """
 
     Z: Floats
-    positive: BoolArray
+    codes: IndexArray
     weights: Floats
+    classes: int = 2
 
     def known(self) -> Floats:
-        """What is known of the classes of all rows: their weights where labelled, else 0; of shape (n, 2)."""
-        l = len(self.positive)  # noqa: E741
-        known = np.zeros((len(self.Z), 2))
-        known[np.arange(l), self.positive.astype(np.intp)] = self.weights[:l]
+        """What is known of the classes of all rows: their weights where labelled, else 0; of shape (n, classes)."""
+        l = len(self.codes)  # noqa: E741
+        known = np.zeros((len(self.Z), self.classes))
+        known[np.arange(l), self.codes] = self.weights[:l]
         return known
 
 
@@ -228,7 +230,7 @@ def expectation_maximisation(
     max_rounds : int
     is_over : callable
         Told of each round; True ends it.
-    start : float64 array of shape (n, 2), optional
+    start : float64 array of shape (n, classes), optional
         Which class each row belongs to at first; what is known by default.
 
     Returns
@@ -237,7 +239,7 @@ def expectation_maximisation(
         Log-likelihood with the logarithm of the prior before each round and after the last one: it never falls.
     """
     known = rows.known()
-    l = len(rows.positive)  # noqa: E741
+    l = len(rows.codes)  # noqa: E741
     history: list[float] = []
     if start is None:
         model.maximise(rows.Z[:l], known[:l])
@@ -258,8 +260,8 @@ def expectation_maximisation(
 
 
 def _log_either(joint: Floats) -> Floats:
-    """The logarithm of the sum over both classes."""
-    return np.asarray(np.logaddexp(joint[:, 0], joint[:, 1]))
+    """The logarithm of the sum over all classes."""
+    return np.asarray(np.logaddexp.reduce(joint, axis=1))
 
 
 def _inverse(covariance: Floats) -> tuple[Floats, float]:

@@ -26,7 +26,7 @@ from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.estimators.parameters import CostParameters
 from solver.kernels.parallel import single_threaded_blas
 from solver.method_limits import MOST_GAUSSIAN_FEATURES, SPARSE_FEATURES
-from solver.typing import IndexArray
+from solver.typing import FloatArray, IndexArray, Matrix
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -66,6 +66,9 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
 
     Notes
     -----
+    Of several classes, each pair's Gaussians are fitted to its own labelled rows and to the unlabelled rows as far as
+    these are of the pair, by one expectation maximisation for all classes before (`class_memberships`).
+
     For rows of at most 2,048 features, as covariances have a value for each pair of them; sparse ones of fewer than 512
     are made dense.
 
@@ -94,8 +97,7 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
         if sparse.issparse(X):
             X = _dense(X)
         run, extra = super()._start(X, y, sample_weight, unmeasured, with_ruler=with_ruler)
-        if run.X.shape[1] > MOST_GAUSSIAN_FEATURES:
-            raise ValueError(f"gmm takes at most {MOST_GAUSSIAN_FEATURES} features; these are {run.X.shape[1]}")
+        _refuse_wide(run.X)
         return run, extra
 
     def _train(self, run: TrainingRun, labelled: IndexArray, plan: CalibrationPlan) -> Expansion:
@@ -103,17 +105,58 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
         rows = np.concatenate([labelled, run.unlabelled])
         weights = run.cost[rows]
         weights[len(labelled) :] *= self.unlabeled_weight
-        Z = np.asarray(run.X[rows], dtype=np.float64)  # a copy
-        shift = np.average(Z, axis=0, weights=weights)
-        Z -= shift
-        scale = np.sqrt(np.average(np.square(Z), axis=0, weights=weights))
-        # what is left of a constant by rounding is no variance
-        scale[scale <= 1e-12 * np.maximum(np.abs(shift), 1e-300)] = 1.0
-        Z /= scale
+        Z, shift, scale = _standardised(run.X[rows], weights)
         with single_threaded_blas():  # the same bits on any number of threads
-            fitted = self._fit(run, Rows(Z, run.y[labelled] > 0, weights))
+            fitted = self._fit(run, Rows(Z, (run.y[labelled] > 0).astype(np.intp), weights))
         run.iterations += len(run.trace)
         return Expansion.from_plane(fitted.discriminant().of_standardised(shift, scale), rounds=len(run.trace))
+
+    def class_memberships(self, X: Matrix, codes: IndexArray, weight: FloatArray | None = None) -> FloatArray:
+        """How likely each row is of each of several classes, by one expectation maximisation for all of them.
+
+        Whoever trains two of the classes at a time needs it: the unlabelled rows of the others are of neither, and
+        would draw both Gaussians away.
+
+        Parameters
+        ----------
+        X : dense or CSR matrix of shape (n, d)
+        codes : int array of shape (n,)
+            Classes 0 and up, each in at least one row; -1 where unlabelled.
+        weight : float64 array of shape (n,), optional
+            What each row counts.
+
+        Returns
+        -------
+        float64 array of shape (n, classes)
+            Of a labelled row 1 for its class.
+        """
+        self._validate_params()
+        _refuse_wide(X)
+        labelled, unlabelled = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+        order = np.concatenate([labelled, unlabelled])
+        counts = np.ones(len(codes)) if weight is None else np.array(weight, dtype=np.float64)
+        counts[unlabelled] *= self.unlabeled_weight
+        Z, _, _ = _standardised((_dense(X) if sparse.issparse(X) else X)[order], counts[order])
+        classes = int(codes.max()) + 1
+        model = self._gaussians("tied" if self.covariance == "shrunk" else self.covariance)
+        with single_threaded_blas():
+            rows = Rows(Z, codes[labelled], counts[order], classes)
+            expectation_maximisation(rows, model, int(self.max_rounds), self._is_cancelled)
+            likely = model.memberships(Z[len(labelled) :])
+        memberships = np.zeros((len(codes), classes))
+        memberships[labelled, codes[labelled]] = 1.0
+        memberships[unlabelled] = likely
+        return memberships
+
+    def _is_cancelled(self, entry: dict[str, Any]) -> bool:
+        return self.callback is not None and bool(self.callback(0.0, entry))
+
+    def _gaussians(self, covariance: Covariance) -> Gaussians:
+        """Not fitted yet."""
+        ridge = float(self.ridge)
+        if covariance == "diag":
+            return DiagonalGaussians(ridge)
+        return FullGaussians(ridge) if covariance == "full" else TiedGaussians(ridge)
 
     def _fit(self, run: TrainingRun, rows: Rows) -> Gaussians:
         """The Gaussians of standardised rows."""
@@ -127,13 +170,7 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
             return False
 
         ridge, most = float(self.ridge), int(self.max_rounds)
-        model: Gaussians
-        if self.covariance == "diag":
-            model = DiagonalGaussians(ridge)
-        elif self.covariance == "full":
-            model = FullGaussians(ridge)
-        else:
-            model = TiedGaussians(ridge)
+        model = self._gaussians(self.covariance)
         expectation_maximisation(rows, model, most, is_over)
         if self.covariance == "shrunk" and isinstance(model, TiedGaussians):
             drawn = FullGaussians(ridge, model.covariance, rows.Z.shape[1])
@@ -142,6 +179,23 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
             expectation_maximisation(rows, drawn, most, is_over, belongs)
             return drawn
         return model
+
+
+def _refuse_wide(X: Matrix) -> None:
+    if X.shape[1] > MOST_GAUSSIAN_FEATURES:
+        raise ValueError(f"gmm takes at most {MOST_GAUSSIAN_FEATURES} features; these are {X.shape[1]}")
+
+
+def _standardised(X: Any, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Rows with columns of mean 0 and variance 1, and the means and deviations."""
+    Z = np.array(X, dtype=np.float64)
+    shift = np.average(Z, axis=0, weights=weights)
+    Z -= shift
+    scale = np.sqrt(np.average(np.square(Z), axis=0, weights=weights))
+    # what is left of a constant by rounding is no variance
+    scale[scale <= 1e-12 * np.maximum(np.abs(shift), 1e-300)] = 1.0
+    Z /= scale
+    return Z, shift, scale
 
 
 def _dense(X: Any) -> NDArray[Any]:

@@ -32,6 +32,7 @@ from solver.multiclass import (
     number_of_problems,
     own_rows,
 )
+from solver.multiclass.problems import pairs_of
 from solver.multiclass.rule import dealt_by_case
 from solver.repeated_rows import Cases
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
@@ -41,6 +42,8 @@ _FOLDS: Final = 5
 _UNLABELLED: Final = -1
 _IN_NO_FOLD: Final = -1
 """Of a row that is learned from and never left out."""
+_LEAST_SHARE: Final = 1e-9
+"""Of an unlabelled row in a pair of classes; less is none."""
 _FEW_ROWS: Final = 4096
 """With no more, the threads of BLAS would wait for each other longer than they compute."""
 
@@ -174,10 +177,12 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         self._ended = ""
         problems = each_two_class_problem(codes, classes, self._scheme)
         count = number_of_problems(classes, self._scheme)
-        self.estimators_ = [
-            self._fit_one(X, problem, weight, _PartOfAll(self.estimator.callback, number, count))
-            for number, problem in enumerate(problems)
-        ]
+        weights = self._weights_of_pairs(X, codes, weight)
+        self.estimators_ = []
+        for number, problem in enumerate(problems):
+            own = weight if weights is None else weights(number)
+            part = _PartOfAll(self.estimator.callback, number, count)
+            self.estimators_.append(self._fit_one(X, problem, own, part))
         if any(classifier.status_ == "stopped" for classifier in self.estimators_):
             self._ended = "stopped"
         self.scores_ = ProblemScores.of_states(
@@ -185,6 +190,26 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             [self._subtracted(classifier) for classifier in self.estimators_],
         )
         return self._left_out_scores(X, codes, labelled) if self.estimator.labeled_split == "xfit" else None
+
+    def _weights_of_pairs(
+        self, X: Matrix, codes: IndexArray, weight: FloatArray | None
+    ) -> Callable[[int], FloatArray] | None:
+        """What rows count in each pair of several classes, where the estimator can tell whose the unlabelled ones are.
+
+        They count as far as they are of the pair: those of a third class would draw it away. None: in each as they are.
+        """
+        memberships = getattr(self.estimator, "class_memberships", None)
+        if memberships is None or self._scheme != "one_vs_one" or len(self.classes_) < 3 or codes.min() >= 0:
+            return None
+        shares = memberships(X, codes, weight)
+        pairs = pairs_of(len(self.classes_))
+
+        def of(number: int) -> FloatArray:
+            within = shares[:, pairs[number]].sum(axis=1)
+            within[(codes < 0) & (within < _LEAST_SHARE)] = 0.0
+            return np.where(codes >= 0, 1.0, within) * (1.0 if weight is None else weight)
+
+        return of
 
     def _left_out_scores(self, X: Matrix, codes: IndexArray, labelled: IndexArray) -> LeftOutScores:
         """What the classifiers said of their own rows when they were left out, and what they say of the others."""

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from threadpoolctl import threadpool_limits
 
-from solver.estimators import GaussianMixtureClassifier
+from solver.estimators import GaussianMixtureClassifier, OneVsOne, OneVsRest
 from solver.estimators._gaussians import DiagonalGaussians, FullGaussians, Rows, TiedGaussians, expectation_maximisation
 from solver.export import libsvm_text
 from solver.features import MatrixData
@@ -60,7 +60,7 @@ def not_over(_):
 def test_the_log_likelihood_never_falls(covariance, ridge, seed):
     X, y, truth, weights = two_classes(seed, n=120, labelled=12 + 10 * seed, weighted=True)
     labelled = y >= 0
-    rows = Rows(X, truth[labelled] == 1, weights)
+    rows = Rows(X, truth[labelled], weights)
     model = model_of(covariance, X.shape[1], ridge)
     history = np.array(expectation_maximisation(rows, model, 200, not_over))
     assert len(history) > 2
@@ -72,7 +72,7 @@ def test_the_log_likelihood_never_falls(covariance, ridge, seed):
 def test_it_agrees_with_densities_written_out(covariance):
     X, _, truth, weights = two_classes(1, n=90, labelled=20, weighted=True)
     l, ridge, d = 20, 0.05, X.shape[1]  # noqa: E741
-    rows = Rows(X, truth[:l] == 1, weights)
+    rows = Rows(X, truth[:l], weights)
     model = model_of(covariance, d, ridge)
     history = expectation_maximisation(rows, model, 1, not_over)
     # one round by hand, from the labelled rows
@@ -268,3 +268,61 @@ def test_a_sparse_upload_of_few_columns_becomes_a_model_that_takes_sparse_rows(t
     again = read_model(tmp_path / "model").predict(data)
     np.testing.assert_array_equal(again.scores, trained.model.predict(data).scores)
     assert np.mean(np.array(again.labels) == np.where(truth, "b", "a")) > 0.6
+
+
+def three_in_a_row(seed=0, n=600, labelled=30, by_chance=False):
+    """Classes whose means lie on a line, so that the middle one is between the others; few rows have labels."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, n)
+    X = rng.normal(0.0, np.sqrt(2), (n, 20)) + truth[:, None]
+    known = rng.permutation(truth) if by_chance else truth
+    return X, np.where(np.arange(n) < labelled, known, -1), truth
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_pairs_are_not_drawn_away_by_unlabelled_rows_of_a_third_class(covariance, monkeypatch):
+    X, y, truth = three_in_a_row()
+    pairs = OneVsOne(GaussianMixtureClassifier(covariance=covariance, **ALONE))
+    better = np.mean(pairs.fit(X, y).predict(X) == truth)
+    monkeypatch.setattr(GaussianMixtureClassifier, "class_memberships", None)
+    assert better > np.mean(pairs.fit(X, y).predict(X) == truth) + (0.1 if covariance == "tied" else 0.02)
+
+
+def test_memberships_are_those_of_one_mixture_of_all_classes():
+    X, y, truth = three_in_a_row(labelled=60)
+    shares = GaussianMixtureClassifier().class_memberships(X, y)
+    assert shares.sum(axis=1) == pytest.approx(np.ones(len(X)))
+    assert np.array_equal(shares[:60], np.eye(3)[y[:60]])
+    assert np.mean(shares.argmax(axis=1) == truth) > 0.88
+    # what rows count: those of weight 0 have no part
+    weight = np.where(np.arange(len(X)) < 300, 1.0, 0.0)
+    fewer = GaussianMixtureClassifier().class_memberships(X[:300], y[:300])
+    assert GaussianMixtureClassifier().class_memberships(X, y, weight)[:300] == pytest.approx(fewer, abs=1e-6)
+
+
+def test_memberships_change_nothing_of_two_classes_or_without_unlabelled_rows(monkeypatch):
+    X, y, truth = three_in_a_row(n=200, labelled=120)
+    mixture = GaussianMixtureClassifier(**ALONE)
+    cases = [(OneVsOne(mixture), np.minimum(y, 1)), (OneVsOne(mixture), truth), (OneVsRest(mixture), y)]
+    before = [model.fit(X, labels).decision_function(X) for model, labels in cases]
+    monkeypatch.setattr(GaussianMixtureClassifier, "class_memberships", None)
+    for (model, labels), scores in zip(cases, before, strict=True):
+        assert np.array_equal(model.fit(X, labels).decision_function(X), scores)
+
+
+def test_left_out_figures_of_several_classes_are_those_of_chance_where_labels_are():
+    right = []
+    for seed in range(4):
+        X, y, _ = three_in_a_row(seed, labelled=90, by_chance=True)
+        report = OneVsOne(GaussianMixtureClassifier(random_state=seed)).fit(X, y).report_
+        right.append(report.figures.accuracy.value)
+    assert np.mean(right) < 0.42
+
+
+def test_memberships_refuse_what_the_mixture_refuses_and_end_when_told():
+    X, y, _ = three_in_a_row(n=60, labelled=30)
+    with pytest.raises(ValueError, match=f"at most {MOST_GAUSSIAN_FEATURES} features"):
+        OneVsOne(GaussianMixtureClassifier(**ALONE)).fit(np.ones((60, MOST_GAUSSIAN_FEATURES + 1)), y)
+    heard = []
+    GaussianMixtureClassifier(callback=lambda _, told: heard.append(told) or True).class_memberships(X, y)
+    assert len(heard) == 1
