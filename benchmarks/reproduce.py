@@ -24,7 +24,7 @@ def main() -> None:
     if options.seeds is not None and options.seeds < 1:
         parser.error("--seeds must be at least 1")
     try:
-        found = PAPERS[options.paper](
+        found = PAPERS[options.paper].reproduce(
             options.data,
             quick=options.quick,
             seeds=options.seeds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,11 +14,11 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.reproduction import data
 from benchmarks.reproduction.clustersvm_printed import IRIS, TABLE_1, TABLE_2
-from benchmarks.reproduction.report import Pattern, Reproduction, Table, mean_sd
+from benchmarks.reproduction.paper import Entry, Findings, Paper, Say
+from benchmarks.reproduction.report import Pattern, Table, mean_sd, values_of
 from solver.choices import Space
 from solver.estimators import SVM, ClusterSVM, GaussianMixtureClassifier, OneVsOne
 from solver.typing import FloatArray, IndexArray
-from solver.warm_up import warm_up
 
 TITLE: Final = "Bae, Kim and Shin, Semi-supervised support vector machine with k-means clustering, 2022"
 LINEAR: Final[dict[str, Any]] = {"kernel": "linear", "C": 0.01}
@@ -136,34 +136,18 @@ FULL: Final = Sizes(20, SHARES, IRIS_SPLITS)
 QUICK: Final = Sizes(10, (0.80, 0.95), tuple(split for split in IRIS_SPLITS if split[1] == 0.9))
 
 
-def reproduce(
-    directory: Path, *, quick: bool = False, seeds: int | None = None, say: Callable[[str], None] = lambda _: None
-) -> Reproduction:
-    """Run the experiments of the cluster SVM paper.
-
-    Parameters
-    ----------
-    directory : Path
-        Folder with `iris.npz` and `wdbc.npz`; the other data are simulated.
-    quick : bool, default False
-        Fewer draws, and fewer shares of unlabelled rows.
-    seeds : int, optional
-        Random draws; 20, or 10 with `quick` (the paper: 100).
-    say : callable, optional
-        Gets a line of progress at a time.
-
-    Raises
-    ------
-    DataError
-        If a data set is absent or damaged.
-    """
+def _sizes(quick: bool, seeds: int | None) -> Sizes:
+    """`quick`: fewer draws, and fewer shares of unlabelled rows."""
     sizes = QUICK if quick else FULL
-    if seeds is not None:
-        sizes = Sizes(seeds, sizes.shares, sizes.iris)
-    started = time.monotonic()
-    iris, tumours = (_read(directory, name) for name in ("iris", "wdbc"))
-    warm_up()
-    found: list[dict[str, Any]] = []
+    return sizes if seeds is None else replace(sizes, seeds=seeds)
+
+
+def _load(directory: Path) -> dict[str, tuple[FloatArray, IndexArray]]:
+    return {name: _read(directory, name) for name in ("iris", "wdbc")}
+
+
+def _measure(pools: dict[str, tuple[FloatArray, IndexArray]], sizes: Sizes, say: Say) -> list[Entry]:
+    found: list[Entry] = []
     for simulation in SIMULATIONS:
         for share in sizes.shares:
             for seed in range(sizes.seeds):
@@ -171,29 +155,25 @@ def reproduce(
             say(f"{simulation.name}, {share:.0%} unlabelled")
     for split in sizes.iris:
         for seed in range(sizes.seeds):
-            found += _of_iris(*iris, *split, seed)
+            found += _of_iris(*pools["iris"], *split, seed)
         say(f"iris, {split[0]} rows to train, {split[1]:.0%} of them unlabelled")
     for seed in range(2 * sizes.seeds):
-        found += _of_tumours(*tumours, seed)
+        found += _of_tumours(*pools["wdbc"], seed)
     say("breast cancer")
-    return Reproduction(
-        paper="clustersvm",
-        title=TITLE,
-        settings={
-            "draws": f"{sizes.seeds} (the paper: 100); breast cancer: {2 * sizes.seeds}",
-            "test rows": f"{TEST_ROWS}, beside the paper's figures for as many",
-            "cluster SVM": "the number of clusters by leaving labelled rows out (the paper: 'sufficiently large'); "
-            "'ensemble' is this product's default",
-            "SVM of A1 and A2": "linear, C = 0.01",
-            "SVM of B1 and B2": "ours: RBF, C = 1; the others: linear, C = 1 (B1), RBF, C = 1 (B2), which match the "
-            "printed columns",
-        },
-        tables=_tables(found, sizes),
-        patterns=_patterns(found, sizes),
-        measurements=found,
-        seconds=time.monotonic() - started,
-        notes=_FINDINGS,
-    )
+    return found
+
+
+def _present(found: Sequence[Entry], _: Any, sizes: Sizes) -> Findings:
+    settings = {
+        "draws": f"{sizes.seeds} (the paper: 100); breast cancer: {2 * sizes.seeds}",
+        "test rows": f"{TEST_ROWS}, beside the paper's figures for as many",
+        "cluster SVM": "the number of clusters by leaving labelled rows out (the paper: 'sufficiently large'); "
+        "'ensemble' is this product's default",
+        "SVM of A1 and A2": "linear, C = 0.01",
+        "SVM of B1 and B2": "ours: RBF, C = 1; the others: linear, C = 1 (B1), RBF, C = 1 (B2), which match the "
+        "printed columns",
+    }
+    return Findings(settings, _tables(found, sizes), _patterns(found, sizes), _FINDINGS)
 
 
 _FINDINGS: Final = (
@@ -208,11 +188,8 @@ _FINDINGS: Final = (
 
 
 def _read(directory: Path, name: str) -> tuple[FloatArray, IndexArray]:
-    arrays = data.read(directory, name)
-    X = np.asarray(data.features(arrays, name), dtype=np.float64)
-    if len(X) != len(arrays["y"]):
-        raise data.DataError(f"{name}: {len(X)} rows of features but {len(arrays['y'])} labels")
-    return X, np.unique(arrays["y"], return_inverse=True)[1]
+    X, labels = data.labelled(directory, name)
+    return np.asarray(X, dtype=np.float64), np.unique(labels, return_inverse=True)[1]
 
 
 def methods(kernel: dict[str, Any], rivals: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -246,7 +223,7 @@ def self_trained(method: Any, X: FloatArray, y: IndexArray) -> Any:
     return model
 
 
-def _measured(
+def _fitted(
     found: dict[str, Any], candidates: dict[str, Any], X: FloatArray, y: IndexArray, judge: Callable[[Any], float]
 ) -> list[dict[str, Any]]:
     """Fit each method; one entry each."""
@@ -276,7 +253,7 @@ def _simulated(simulation: Simulation, share: float, seed: int) -> list[dict[str
     X, y = simulation.draw(TRAINING_ROWS, rng)
     X_test, y_test = simulation.draw(TEST_ROWS, rng)
     known = hidden(y, round(TRAINING_ROWS * (1 - share)), rng)
-    return _measured(
+    return _fitted(
         {"data": simulation.name, "share": share, "seed": seed},
         methods(simulation.kernel, simulation.rivals, seed),
         X,
@@ -291,7 +268,7 @@ def _of_iris(X: FloatArray, y: IndexArray, rows: int, share: float, seed: int) -
     train, test = order[:rows], order[rows:]
     known = hidden(y[train], round(rows * (1 - share)), rng)
     linear: dict[str, Any] = {"kernel": "linear", "C": 1.0}
-    return _measured(
+    return _fitted(
         {"data": f"iris {rows}", "share": share, "seed": seed},
         methods(linear, linear, seed),
         X[train],
@@ -322,13 +299,13 @@ def _of_tumours(X: FloatArray, y: IndexArray, seed: int) -> list[dict[str, Any]]
         ENSEMBLE: ClusterSVM(**linear),
     }
     return [
-        *_measured(found, {ORACLE: SVM(**linear)}, Z[train], y[train], judge),
-        *_measured(found, candidates, Z[train], known, judge),
+        *_fitted(found, {ORACLE: SVM(**linear)}, Z[train], y[train], judge),
+        *_fitted(found, candidates, Z[train], known, judge),
     ]
 
 
 def _values(found: Sequence[dict[str, Any]], name: str, share: float, method: str) -> list[float]:
-    return [e["value"] for e in found if (e["data"], e["share"], e["method"]) == (name, share, method)]
+    return values_of(found, "value", data=name, share=share, method=method)
 
 
 def _tables(found: Sequence[dict[str, Any]], sizes: Sizes) -> list[Table]:
@@ -409,3 +386,7 @@ def _patterns(found: Sequence[dict[str, Any]], sizes: Sizes) -> list[Pattern]:
         Pattern("Figure 2", "breast cancer: area of the ensemble above the SVM's", f"{gain:+.4f}", gain > 0)
     )
     return patterns
+
+
+PAPER: Final = Paper("clustersvm", TITLE, _sizes, _load, _measure, _present)
+"""Data: `iris.npz` and `wdbc.npz`; the rest is simulated. Draws: 20, `quick` 10 (the paper: 100)."""

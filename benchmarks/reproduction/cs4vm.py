@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,13 +14,13 @@ from scipy import stats
 
 from benchmarks.reproduction import data
 from benchmarks.reproduction.cs4vm_printed import COLUMNS, TABLE_1, TABLE_1_WTL, TABLE_2, TABLE_2_WTL, TABLE_3
-from benchmarks.reproduction.report import LOST, Pattern, Reproduction, Table, mean_sd
+from benchmarks.reproduction.paper import Entry, Findings, Paper, Say
+from benchmarks.reproduction.report import LOST, Pattern, Table, mean_sd, values_of
 from solver.estimators import CS4VM, SVM, TSVM, LaplacianSVM
 from solver.estimators._base import ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._semi_supervised import SemiSupervisedClassifier
 from solver.evaluation import confusion
-from solver.warm_up import warm_up
 
 TITLE: Final = "Li, Kwok and Zhou, Cost-sensitive semi-supervised support vector machine, AAAI 2010"
 COSTS: Final = (2, 5, 10)
@@ -112,12 +112,15 @@ class Splits:
         The same on data sets of more than `LARGE` rows.
     laplacian_large : int
         Laplacian SVM on those.
+    first_series : bool
+        Whether costs are drawn at random too (table 1).
     """
 
     all: int
     slow: int
     large: int
     laplacian_large: int
+    first_series: bool = True
 
     def of(self, method: str, rows: int) -> int:
         """Splits of one method on a data set."""
@@ -130,7 +133,11 @@ class Splits:
 
 LARGE: Final = 3000
 FULL: Final = Splits(all=30, slow=30, large=30, laplacian_large=3)
-QUICK: Final = Splits(all=30, slow=2, large=1, laplacian_large=1)
+QUICK: Final = Splits(all=30, slow=2, large=1, laplacian_large=1, first_series=False)
+
+
+Pools = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Features and labels by data set."""
 
 
 @dataclass(frozen=True)
@@ -153,11 +160,8 @@ class Sample:
 
 def load(source: DataSet, directory: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Features scaled to [-1, 1] over the whole set, and labels -1 and +1."""
-    arrays = data.read(directory, source.file)
-    labels = np.asarray(arrays["y"], dtype=np.int64)
-    X = np.asarray(data.features(arrays, source.file), dtype=np.float64)
-    if X.shape[0] != len(labels):
-        raise data.DataError(f"{source.file}: {X.shape[0]} rows of features but {len(labels)} labels")
+    stored, y = data.labelled(directory, source.file)
+    X, labels = np.asarray(stored, dtype=np.float64), np.asarray(y, dtype=np.int64)
     keep = np.ones(len(labels), dtype=bool)
     if source.negative is not None:
         keep &= (labels == source.positive) | (labels == source.negative)
@@ -212,74 +216,58 @@ def train(method: str, sample: Sample, cost: float) -> ThresholdClassifier:
     return classifier
 
 
-def reproduce(
-    directory: Path, *, quick: bool = False, seeds: int | None = None, say: Callable[[str], None] = lambda _: None
-) -> Reproduction:
-    """Run the experiments of the CS4VM paper.
-
-    Parameters
-    ----------
-    directory : Path
-        Folder with the .npz files of `DATA_SETS`.
-    quick : bool, default False
-        Fewer splits for the slow methods and no first series (table 1), so that it ends in minutes.
-    seeds : int, optional
-        Random splits, 30 by default as in the paper's second series; its first series of 100 gets as many.
-    say : callable, optional
-        Gets a line of progress at a time.
-
-    Raises
-    ------
-    DataError
-        If a data set is absent or damaged.
-    """
+def _sizes(quick: bool, seeds: int | None) -> Splits:
+    """`quick`: fewer splits for the slow methods and no first series (table 1)."""
     splits = QUICK if quick else FULL
-    if seeds is not None:
-        splits = Splits(seeds, *(min(seeds, n) for n in (splits.slow, splits.large, splits.laplacian_large)))
-    started = time.monotonic()
-    pools = {source.name: load(source, directory) for source in DATA_SETS}
-    warm_up()
-    found: list[dict[str, Any]] = []
+    if seeds is None:
+        return splits
+    fewer = {name: min(seeds, getattr(splits, name)) for name in ("slow", "large", "laplacian_large")}
+    return replace(splits, all=seeds, **fewer)
+
+
+def _load(directory: Path) -> Pools:
+    return {source.name: load(source, directory) for source in DATA_SETS}
+
+
+def _measure(pools: Pools, splits: Splits, say: Say) -> list[Entry]:
+    found: list[Entry] = []
     for number, source in enumerate(DATA_SETS, start=1):
         X, y = pools[source.name]
         for seed in range(splits.all):
             sample = draw(X, y, seed)
             series: list[tuple[int, float]] = [(2, cost) for cost in COSTS]
-            if not quick:
+            if splits.first_series:
                 series.append((1, float(np.random.default_rng([seed, len(y)]).uniform(0, 1000))))
             for table, cost in series:
                 found.append(_entry(source, ALL_POSITIVE, seed, table, cost, float(np.sum(sample.y_test < 0)), 0.0))
                 methods = (*COLUMNS, IMPROVED) if table == 2 else COLUMNS
                 found += [
-                    _measure(source, method, sample, seed, table, cost)
+                    _of_method(source, method, sample, seed, table, cost)
                     for method in methods
                     if seed < splits.of(method, len(y))
                 ]
         at_10 = ", ".join(
             f"{method} {mean_sd(_costs(found, source.name, method, 10), 1)}" for method in (SUPERVISED, METHOD)
         )
-        say(f"[{number}/{len(DATA_SETS)}] {source.name}: at c(+1)=10 {at_10}; {time.monotonic() - started:.0f} s")
+        say(f"[{number}/{len(DATA_SETS)}] {source.name}: at c(+1)=10 {at_10}")
+    return found
+
+
+def _present(found: Sequence[Entry], pools: Pools, splits: Splits) -> Findings:
     shapes = {name: (X.shape, int(np.sum(y > 0))) for name, (X, y) in pools.items()}
-    return Reproduction(
-        paper="cs4vm",
-        title=TITLE,
-        settings={
-            "splits": splits.all,
-            f"splits of {LAPLACIAN}, {TRANSDUCTIVE} and {IMPROVED}": splits.slow,
-            f"the same beyond {LARGE} rows": f"{splits.large}, {LAPLACIAN} {splits.laplacian_large}",
-            "data": "half to train, half to test; ten labelled rows in the data set's class ratio; features in [-1, 1]",
-            "parameters": f"linear kernel, C1 = {_C1:g}, C2 = {_C2:g}, mu = 0.1 for {LAPLACIAN}",
-            IMPROVED: "label means from a TSVM that ignores the costs, scores + 0.25 ln(c(+1)/c(-1))",
-        },
-        tables=_tables(found, shapes, quick),
-        patterns=_patterns(found),
-        measurements=found,
-        seconds=time.monotonic() - started,
-        notes=(f"{ALL_POSITIVE!r} is not in the paper. Where it costs less than CS4VM, nothing needed to be trained.",),
-    )
+    settings = {
+        "splits": splits.all,
+        f"splits of {LAPLACIAN}, {TRANSDUCTIVE} and {IMPROVED}": splits.slow,
+        f"the same beyond {LARGE} rows": f"{splits.large}, {LAPLACIAN} {splits.laplacian_large}",
+        "data": "half to train, half to test; ten labelled rows in the data set's class ratio; features in [-1, 1]",
+        "parameters": f"linear kernel, C1 = {_C1:g}, C2 = {_C2:g}, mu = 0.1 for {LAPLACIAN}",
+        IMPROVED: "label means from a TSVM that ignores the costs, scores + 0.25 ln(c(+1)/c(-1))",
+    }
+    notes = (f"{ALL_POSITIVE!r} is not in the paper. Where it costs less than CS4VM, nothing needed to be trained.",)
+    return Findings(settings, _tables(found, shapes, not splits.first_series), _patterns(found), notes)
 
 
-def _measure(source: DataSet, method: str, sample: Sample, seed: int, table: int, cost: float) -> dict[str, Any]:
+def _of_method(source: DataSet, method: str, sample: Sample, seed: int, table: int, cost: float) -> dict[str, Any]:
     start = time.perf_counter()
     classifier = train(method, sample, cost)
     seconds = time.perf_counter() - start
@@ -316,15 +304,8 @@ def _entry(
 
 def _costs(found: Sequence[dict[str, Any]], name: str, method: str, cost: float | None) -> list[float]:
     """Total costs by seed; of the first series (random costs) without a cost."""
-    table = 1 if cost is None else 2
-    return [
-        float(entry["total_cost"])
-        for entry in found
-        if entry["data"] == name
-        and entry["method"] == method
-        and entry["table"] == table
-        and cost in (None, entry["false_negative_cost"])
-    ]
+    series = {"table": 1} if cost is None else {"table": 2, "false_negative_cost": cost}
+    return values_of(found, "total_cost", data=name, method=method, **series)
 
 
 def outcome(ours: Sequence[float], other: Sequence[float]) -> str:
@@ -438,11 +419,7 @@ def _agreement(found: Sequence[dict[str, Any]]) -> Table:
 
 def _seconds(found: Sequence[dict[str, Any]], name: str, method: str) -> list[float]:
     """Seconds of training alone."""
-    return [
-        float(entry["training_seconds"])
-        for entry in found
-        if entry["data"] == name and entry["method"] == method and "training_seconds" in entry
-    ]
+    return values_of(found, "training_seconds", data=name, method=method)
 
 
 def _times(found: Sequence[dict[str, Any]]) -> Table:
@@ -510,3 +487,7 @@ def _patterns(found: Sequence[dict[str, Any]]) -> list[Pattern]:
             min(slowest.values()) > 1,
         ),
     ]
+
+
+PAPER: Final = Paper("cs4vm", TITLE, _sizes, _load, _measure, _present)
+"""Data: the files of `DATA_SETS`. Splits: 30, as in the paper's second series; its first series of 100 gets as many."""

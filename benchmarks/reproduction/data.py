@@ -62,6 +62,21 @@ def features(arrays: dict[str, NDArray[Any]], name: str) -> Matrix:
     return sparse.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
 
 
+def labelled(directory: Path, name: str) -> tuple[Matrix, NDArray[Any]]:
+    """The feature matrix of one data set as it is stored, and a label of each row.
+
+    Raises
+    ------
+    DataError
+        If the file is absent or damaged, or its parts do not fit each other.
+    """
+    arrays = read(directory, name)
+    X = features(arrays, name)
+    if "y" not in arrays or X.shape[0] != len(arrays["y"]):
+        raise DataError(f"{name}: {X.shape[0]} rows of features but {len(arrays.get('y', ()))} labels")
+    return X, arrays["y"]
+
+
 def scaled(X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Every column mapped linearly onto [-1, 1]; constant columns become 0."""
     low, high = X.min(axis=0), X.max(axis=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.reproduction import data
-from benchmarks.reproduction.report import LOST, Pattern, Reproduction, Table, mean_sd
+from benchmarks.reproduction.paper import Entry, Findings, Paper, Say
+from benchmarks.reproduction.report import LOST, Pattern, Table, mean_sd, values_of
 from solver.estimators import PSVM, SVM, TSVM
 from solver.estimators._base import ThresholdClassifier
 from solver.evaluation import ConfusionCounts, confusion
 from solver.typing import Matrix
-from solver.warm_up import warm_up
 
 TITLE: Final = (
     "Wen, Zhang and Ramamohanarao, Enabling precision/recall preferences for semi-supervised SVM training, CIKM 2014"
@@ -118,6 +118,10 @@ FULL: Final = Sizes(seeds=5, slow_seeds=2, unlabelled=4000, test=6000)
 QUICK: Final = Sizes(seeds=2, slow_seeds=1, unlabelled=500, test=2000)
 
 
+Pools = dict[str, tuple[Matrix, NDArray[np.float64]]]
+"""Features and labels by data set."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """One random draw: rows to train on (`y` is 0 where unlabelled) and test rows."""
@@ -130,15 +134,11 @@ class Sample:
 
 def load(task: Task, directory: Path) -> tuple[Matrix, NDArray[np.float64]]:
     """Features as stored and labels -1 and +1 of one data set."""
-    arrays = data.read(directory, task.file)
-    labels = np.asarray(arrays["y"], dtype=np.int64)
+    X, stored = data.labelled(directory, task.file)
+    labels = np.asarray(stored, dtype=np.int64)
     if task.odd:
         labels = labels % 2
-    y = np.where(labels == task.positive, 1.0, -1.0)
-    X = data.features(arrays, task.file)
-    if X.shape[0] != len(y):
-        raise data.DataError(f"{task.file}: {X.shape[0]} rows of features but {len(y)} labels")
-    return X, y
+    return X, np.where(labels == task.positive, 1.0, -1.0)
 
 
 def draw(task: Task, X: Matrix, y: NDArray[np.float64], sizes: Sizes, seed: int) -> Sample:
@@ -156,40 +156,24 @@ def draw(task: Task, X: Matrix, y: NDArray[np.float64], sizes: Sizes, seed: int)
     return Sample(part(np.concatenate([labelled, unlabelled])), known, part(test), y[test])
 
 
-def reproduce(
-    directory: Path, *, quick: bool = False, seeds: int | None = None, say: Callable[[str], None] = lambda _: None
-) -> Reproduction:
-    """Run the experiments of the PSVM paper.
-
-    Parameters
-    ----------
-    directory : Path
-        Folder with the .npz files of `TASKS`.
-    quick : bool, default False
-        Fewer seeds, unlabelled and test rows, so that it ends in minutes.
-    seeds : int, optional
-        Random draws; 5, or 2 with `quick` (the paper: 20). TSVM and PSVM-rec get at most 2 (1) of them.
-    say : callable, optional
-        Gets a line of progress at a time.
-
-    Raises
-    ------
-    DataError
-        If a data set is absent or damaged.
-    """
+def _sizes(quick: bool, seeds: int | None) -> Sizes:
+    """`quick`: fewer seeds, unlabelled and test rows. TSVM and PSVM-rec get at most 2 (1) of the seeds."""
     sizes = QUICK if quick else FULL
-    if seeds is not None:
-        sizes = Sizes(seeds, min(seeds, sizes.slow_seeds), sizes.unlabelled, sizes.test)
-    started = time.monotonic()
-    pools = {task.name: load(task, directory) for task in TASKS}
-    warm_up()
+    return sizes if seeds is None else replace(sizes, seeds=seeds, slow_seeds=min(seeds, sizes.slow_seeds))
+
+
+def _load(directory: Path) -> Pools:
+    return {task.name: load(task, directory) for task in TASKS}
+
+
+def _measure(pools: Pools, sizes: Sizes, say: Say) -> list[Entry]:
     targets = list(PRINTED_PREFERENCES)
     total = len(TASKS) * (sizes.seeds * (len(METHODS) - 2) + sizes.slow_seeds * 2) + 2 * len(targets) * sizes.seeds
-    found: list[dict[str, Any]] = []
+    found: list[Entry] = []
 
     def run(task: Task, method: str, sample: Sample, seed: int, **given: Any) -> None:
         objective = given.get("objective", "f1")
-        entries = _measure(task, method, sample, seed, objective)
+        entries = _of_method(task, method, sample, seed, objective)
         found.extend(entries)
         done = sum(entry["method"] != NO_UNLABELLED for entry in found)
         entry = entries[0]
@@ -209,24 +193,20 @@ def reproduce(
                 for kind, target in targets:
                     for method in ("PSVM", "default PSVM"):
                         run(task, method, sample, seed, objective={"kind": kind, "target": target})
+    return found
+
+
+def _present(found: Sequence[Entry], pools: Pools, sizes: Sizes) -> Findings:
     shapes = {name: (X.shape, float(np.mean(y > 0))) for name, (X, y) in pools.items()}
-    return Reproduction(
-        paper="psvm",
-        title=TITLE,
-        settings={
-            "seeds": sizes.seeds,
-            "seeds of TSVM and PSVM-rec": sizes.slow_seeds,
-            "unlabelled rows": f"at most {sizes.unlabelled} (the paper: 80 % of the data set)",
-            "labelled rows": "10 % of the data set, half of them for calibration (PART)",
-            "test rows": f"10 % of the data set, at most {sizes.test}",
-            "kernel": "Gaussian, the same parameters for all methods (table 2)",
-        },
-        tables=_tables(found, shapes, sizes),
-        patterns=_patterns(found),
-        measurements=found,
-        seconds=time.monotonic() - started,
-        notes=_FINDINGS,
-    )
+    settings = {
+        "seeds": sizes.seeds,
+        "seeds of TSVM and PSVM-rec": sizes.slow_seeds,
+        "unlabelled rows": f"at most {sizes.unlabelled} (the paper: 80 % of the data set)",
+        "labelled rows": "10 % of the data set, half of them for calibration (PART)",
+        "test rows": f"10 % of the data set, at most {sizes.test}",
+        "kernel": "Gaussian, the same parameters for all methods (table 2)",
+    }
+    return Findings(settings, _tables(found, shapes, sizes), _patterns(found), _FINDINGS)
 
 
 _FINDINGS: Final = (
@@ -235,7 +215,7 @@ _FINDINGS: Final = (
 )
 
 
-def _measure(task: Task, method: str, sample: Sample, seed: int, objective: Any) -> list[dict[str, Any]]:
+def _of_method(task: Task, method: str, sample: Sample, seed: int, objective: Any) -> list[dict[str, Any]]:
     """Train one model; the entry of its measures on the test rows, and for PSVM that of its control."""
     common = {"C": task.C, "gamma": task.gamma, "unlabeled": 0, "random_state": seed, "objective": objective}
     start = time.perf_counter()
@@ -271,12 +251,7 @@ def _objective_name(objective: Any) -> str:
 def _values(
     found: Sequence[dict[str, Any]], name: str, method: str, measure: str, objective: dict[str, Any] | None = None
 ) -> list[float]:
-    wanted = objective or {"kind": "f1"}
-    return [
-        float(entry[measure])
-        for entry in found
-        if entry["data"] == name and entry["method"] == method and entry["objective"] == wanted
-    ]
+    return values_of(found, measure, data=name, method=method, objective=objective or {"kind": "f1"})
 
 
 def _compared(found: Sequence[dict[str, Any]], title: str, methods: Sequence[str], notes: tuple[str, ...]) -> Table:
@@ -448,3 +423,7 @@ def _patterns(found: Sequence[dict[str, Any]]) -> list[Pattern]:
         )
     )
     return patterns
+
+
+PAPER: Final = Paper("psvm", TITLE, _sizes, _load, _measure, _present)
+"""Data: the files of `TASKS`. Draws: 5, `quick` 2 (the paper: 20)."""

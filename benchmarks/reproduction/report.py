@@ -77,7 +77,7 @@ class Reproduction:
     Attributes
     ----------
     paper : str
-        `psvm` or `cs4vm`.
+        Its short name, such as `psvm`.
     title : str
         Authors and title of the paper.
     settings : dict
@@ -145,6 +145,15 @@ class Reproduction:
 
 def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
+
+
+def values_of(found: Sequence[dict[str, Any]], measure: str, **wanted: Any) -> list[float]:
+    """One measure of the entries that have it and all that is wanted, in their order."""
+    return [
+        float(entry[measure])
+        for entry in found
+        if measure in entry and all(entry.get(name) == value for name, value in wanted.items())
+    ]
 
 
 def mean_sd(values: Sequence[float], digits: int = 3) -> str:
