@@ -11,9 +11,9 @@ This is what the model does. It is not how the world is: a model of labels that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -78,13 +78,18 @@ class Explanation:
 
 
 def explain(
-    decision: DecisionState, features: FittedFeatures, X: Matrix, texts: Sequence[Sequence[str | None]], most: int
+    decisions: Sequence[DecisionState],
+    features: FittedFeatures,
+    X: Matrix,
+    texts: Sequence[Sequence[str | None]],
+    most: int,
 ) -> list[Explanation]:
     """What weighed most in the score of each row.
 
     Parameters
     ----------
-    decision : DecisionState
+    decisions : sequence of DecisionState
+        Whose scores add up to that of a row: one, or between two of several classes two.
     features : TableFeatures or MatrixFeatures
         That made `X`.
     X : dense array or CSR matrix of shape (n, d)
@@ -98,7 +103,7 @@ def explain(
         x = X[row : row + 1]
         parts = _Parts(features, words=has_words(features))
         found, taken = _grouped(*parts.entries(x, [column[row] for column in texts]), X.shape[1])
-        made.append(_explanation(decision, x, parts, found, taken, most))
+        made.append(_explanation(decisions, x, parts, found, taken, most))
     return made
 
 
@@ -108,21 +113,39 @@ def has_words(features: FittedFeatures) -> bool:
 
 
 def _explanation(
-    decision: DecisionState, x: Matrix, parts: _Parts, found: IndexArray, taken: sparse.csr_array, most: int
+    decisions: Sequence[DecisionState],
+    x: Matrix,
+    parts: _Parts,
+    found: IndexArray,
+    taken: sparse.csr_array,
+    most: int,
 ) -> Explanation:
-    if decision.kind == "linear":
-        changes = taken @ decision.weights
+    if add_up(decisions):
+        changes = taken @ _sum(_slope, decisions, x)
         order = np.argsort(-np.abs(changes), kind="stable")
         shown = order[:most]
         return Explanation(parts.told(found[shown], changes[shown]), float(changes[order[most:]].sum()))
     chosen = np.arange(len(found))
     if len(found) > MOST_PARTS:
-        chosen = np.argsort(-np.abs(taken @ _slope(decision, x)), kind="stable")[:MOST_PARTS]
-    near = _changes(decision, x, taken[chosen])
+        chosen = np.argsort(-np.abs(taken @ _sum(_slope, decisions, x)), kind="stable")[:MOST_PARTS]
+    near = _sum(_changes, decisions, x, taken[chosen])
     shown = chosen[np.argsort(-np.abs(near), kind="stable")[:most]]
-    exact = _recomputed(decision, x, taken[shown])
+    exact = _sum(_recomputed, decisions, x, taken[shown])
     order = np.argsort(-np.abs(exact), kind="stable")
     return Explanation(parts.told(found[shown[order]], exact[order]), None)
+
+
+def add_up(decisions: Sequence[DecisionState]) -> bool:
+    """Whether the changes of all parts are the score less the intercepts."""
+    return all(each.kind == "linear" for each in decisions)
+
+
+def _sum(of: Callable[..., FloatArray], decisions: Sequence[DecisionState], *given: Any) -> FloatArray:
+    """What a function makes of each of some decisions, added."""
+    made = of(decisions[0], *given)
+    for each in decisions[1:]:
+        made = made + of(each, *given)
+    return made
 
 
 class _Parts:

@@ -7,8 +7,9 @@ from typing import IO, Any
 
 
 def why(explanation: Mapping[str, Any]) -> str:
-    """Return what weighed most: `prize +0.31; job -0.12`."""
-    return "; ".join(f"{_name(weight)} {weight['change']:+.3g}" for weight in explanation["weights"])
+    """Return what weighed most: `prize +0.31; job -0.12`, of several classes after `urgent, not other:`."""
+    between = f"{explanation['said']}, not {explanation['against']}: " if explanation.get("against") else ""
+    return between + "; ".join(f"{_name(weight)} {weight['change']:+.3g}" for weight in explanation["weights"])
 
 
 def nearest(explanation: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.datasets.errors import DatasetNotFound
-from service.models.schemas import Model
+from service.models.schemas import Model, MulticlassModel
 from service.pages.forms import Form
 from service.pages.services import Services
 
@@ -25,7 +25,7 @@ class Fitting:
     """Where it goes on; None: there are no others."""
 
 
-def fitting(services: Services, project: str, model: Model, given: Form, chosen: str = "") -> Fitting:
+def fitting(services: Services, project: str, model: Model | MulticlassModel, given: Form, chosen: str = "") -> Fitting:
     """Return data sets that fit a model, from where an address says (``older``).
 
     That of the training comes first while it is there, and one that is chosen, whatever the list has: it looks at so

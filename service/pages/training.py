@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any, Literal
 
 import orjson
@@ -19,6 +20,7 @@ from service.api.parameters import CursorText
 from service.datasets.schemas import Column, Dataset
 from service.errors import Problem
 from service.identifiers import new_id
+from service.jobs.class_checking import many_classes
 from service.jobs.names import ALGORITHM_NAMES, parameters_of
 from service.jobs.schemas import DryRun, Job, JobEvent, JobStatus, TrainRequest
 from service.pages.forms import BUTTON, Form, Written, as_invalid, number_of, parsed
@@ -40,6 +42,14 @@ MOST_CHOICES = 200
 """Columns that are offered as the target."""
 
 Objective = Literal["precision", "recall", "both", "lost", "cost", "f1"]
+OF_SEVERAL = {"macro_f1": "macro_f1", "accuracy": "accuracy", "class_cost": "cost"}
+"""Objectives of several classes as the form calls them, and as the call does."""
+FLOOR, COST = "floor-", "cost-of-"
+"""How names of fields begin: then come measure and class, or as JSON the true class and the one that is said."""
+USUAL = {"precision": "95", "recall": "95", "lost": "0.1", "missed": "20", "alarm": "1"}
+"""What stands in the fields of objectives before anybody has written there."""
+MOST_PRICED = 12
+"""Classes whose costs have a field each."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,24 @@ class Choices:
     unlabeled: Sequence[str]
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Of the algorithm, what was written for them."""
+    several: bool = False
+    """Whether all classes are told apart, and not one from the others."""
+    can_be_several: bool = False
+    floors: Mapping[str, str] = field(default_factory=dict)
+    """By measure and class, such as ``precision-urgent``, in percent."""
+    costs: Mapping[str, str] = field(default_factory=dict)
+    """By the true class and the one that is said, as JSON."""
     fields: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> list[str]:
+        """The labels that are learned."""
+        return [label for label in self.labels if label not in self.unlabeled]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Each class with each other one, where they have costs; of very many classes none."""
+        return list(permutations(self.classes, 2)) if len(self.classes) <= MOST_PRICED else []
 
 
 @dataclass(frozen=True)
@@ -95,6 +122,7 @@ def _add_form(router: APIRouter, room: Room, services: Services) -> None:
             algorithms=ALGORITHM_NAMES,
             parameters=parameters_of(choices.fields["algorithm"] or ALGORITHM_NAMES[0]),
             encoder=services.encoder,
+            pair_name=pair_name,
             like=None if not name or is_alias(name) else {**_as_chosen(choices, given), "alias": alias_like(name)},
         )
 
@@ -158,18 +186,29 @@ def _choices(targets: Sequence[Column], named: Column | None, given: Form) -> Ch
     counts = (target and target.values) or {}
     labels = {spelt.get(value, value): counts[value] for value in sorted(counts, key=lambda value: counts[value])}
     positive = given.exact("positive")
-    usual = {"objective": "recall", "precision": "95", "recall": "95", "lost": "0.1", "missed": "20", "alarm": "1"}
-    names = (*usual, "confidence", "abstain", "alias", "algorithm", "encoder", "max_seconds", "test")
+    unlabeled = [label for label in given.all("unlabeled") if label in labels]
+    classes = [label for label in labels if label not in unlabeled]
+    can_be_several = len(classes) > 2 and many_classes(len(classes)) is None
+    # One is looked for where it is named, as by links; else several are told apart.
+    several = can_be_several and given.text("tell") != "one" and (given.text("tell") == "all" or not positive)
+    usual = {"objective": "macro_f1" if several else "recall", **USUAL}
+    names = (*usual, "confidence", "abstain", "scheme", "alias", "algorithm", "encoder", "max_seconds", "test")
     fields = {name: given.text(name) or usual.get(name, "") for name in names}
+    if (fields["objective"] in OF_SEVERAL) != several:
+        fields["objective"] = usual["objective"]
     known = {each.name for each in parameters_of(fields["algorithm"] or ALGORITHM_NAMES[0])}
     parameters = {name: said for name, said in given.named(PARAMETER).items() if name in known and said.strip()}
     is_known = positive in labels or (positive and not labels)
     return Choices(
         target=target,
         labels=labels,
-        positive=positive if is_known else next(iter(labels), ""),
-        unlabeled=[label for label in given.all("unlabeled") if label in labels],
+        positive=positive if is_known else next(iter(classes), ""),
+        unlabeled=unlabeled,
         parameters=parameters,
+        several=several,
+        can_be_several=can_be_several,
+        floors={name: said for name, said in given.named(FLOOR).items() if said.strip()},
+        costs={pair: said for pair, said in given.named(COST).items() if said.strip()},
         fields=fields,
     )
 
@@ -179,7 +218,10 @@ def _as_chosen(choices: Choices, given: Form) -> dict[str, Any]:
     target = choices.target.name if choices.target else ""
     written = {f"{PARAMETER}{name}": said for name, said in choices.parameters.items()}
     labels = {"target": target, "positive": choices.positive, "unlabeled": given.all("unlabeled")}
-    return labels | choices.fields | written
+    labels |= {"tell": "all" if choices.several else "one"}
+    of_classes = {f"{FLOOR}{name}": said for name, said in choices.floors.items()}
+    of_classes |= {f"{COST}{pair}": said for pair, said in choices.costs.items()}
+    return labels | choices.fields | written | of_classes
 
 
 def _check(services: Services, project: str, dataset: Dataset, choices: Choices) -> Check | None:
@@ -204,9 +246,11 @@ def _body(dataset: Dataset, choices: Choices) -> dict[str, Any]:
     body: dict[str, Any] = {
         "dataset": dataset.id,
         "target": choices.target.name if choices.target else "",
-        "positive": choices.positive or None,
-        "objective": _objective(fields),
+        **({} if choices.several else {"positive": choices.positive or None}),
+        "objective": _of_classes(choices) if choices.several else _objective(fields),
     }
+    if choices.several and fields["scheme"]:
+        body["scheme"] = fields["scheme"]
     if choices.unlabeled:
         body["unlabeled"] = list(choices.unlabeled)
     for name in ("alias", "algorithm"):
@@ -238,6 +282,32 @@ def _objective(fields: dict[str, str]) -> dict[str, Any]:
             costs = {"false_negative": _number(fields["missed"]), "false_positive": _number(fields["alarm"])}
             return {"kind": "cost", **costs, **undecided}
     return {"kind": "f1", **undecided}
+
+
+def _of_classes(choices: Choices) -> dict[str, Any]:
+    """Return the objective of several classes, with what was asked of single ones."""
+    objective: dict[str, Any] = {"kind": OF_SEVERAL[choices.fields["objective"]]}
+    floors: dict[str, dict[str, Any]] = {}
+    for name, said in choices.floors.items():
+        measure, _, label = name.partition("-")
+        if label in choices.labels and label not in choices.unlabeled:
+            floors.setdefault(label, {})[measure] = _number(said, 0.01)
+    if floors:
+        objective["floors"] = floors
+        if choices.fields["confidence"]:
+            objective["confidence"] = _number(choices.fields["confidence"], 0.01)
+    if objective["kind"] == "cost":
+        costs: dict[str, dict[str, Any]] = {}
+        for true, said_to_be in choices.pairs:
+            written = choices.costs.get(pair_name(true, said_to_be))
+            costs.setdefault(true, {})[said_to_be] = 1.0 if written is None else _number(written)
+        objective["costs"] = costs
+    return objective
+
+
+def pair_name(true: str, said: str) -> str:
+    """Return what the field for the cost of a row is called that is one class and said to be another."""
+    return orjson.dumps([true, said]).decode()
 
 
 def _number(text: str, scale: float = 1.0) -> float | str:

@@ -17,7 +17,7 @@ from service.api.json_body import parse_json
 from service.errors import InvalidRequest, Problem
 from service.feedback.stored_rows import shown
 from service.models.figures import scores_picture
-from service.models.schemas import Model, ThresholdPoint, Thresholds
+from service.models.schemas import Model, MulticlassModel, ThresholdPoint, Thresholds
 from service.pages.fitting import fitting
 from service.pages.forms import Form, Written, parsed, whole
 from service.pages.models import thresholds_of
@@ -33,6 +33,7 @@ EXPLAINED = 8
 """Words or columns that weighed most, and labelled rows like the one that is tried."""
 MOST_PREFILLED = 50_000
 """Characters of a row that is put into fields to be changed there."""
+AnyModel = Model | MulticlassModel
 INPUTS: Mapping[str, InputKind] = {"text": "texts", "mail": "messages"}
 
 
@@ -72,7 +73,7 @@ def add_trying(router: APIRouter, room: Room, services: Services) -> None:
     @router.get("/ui/models/{name}/try")
     async def show(request: Request, caller: Reader, name: str) -> Response:
         given = parsed(request.scope["query_string"])
-        model = await to_thread.run_sync(services.models.get, caller.project_id, name)
+        model = await to_thread.run_sync(services.models.get_any, caller.project_id, name)
         asked, tried, problem = Given(dataset=model.dataset_id or ""), None, None
         if given.text("row"):
             try:
@@ -86,7 +87,7 @@ def add_trying(router: APIRouter, room: Room, services: Services) -> None:
 
     @router.post("/ui/models/{name}/try")
     async def try_(request: Request, caller: Reader, name: str, form: Written) -> Response:
-        model = await to_thread.run_sync(services.models.get, caller.project_id, name)
+        model = await to_thread.run_sync(services.models.get_any, caller.project_id, name)
         asked, tried, problem = _given(form, model), None, None
         try:
             tried = await _tried(services, caller.project_id, name, model, asked)
@@ -103,12 +104,12 @@ def _page(
     services: Services,
     project: str,
     name: str,
-    model: Model,
+    model: AnyModel,
     given: Given,
     tried: Tried | None,
     problem: Problem | None,
 ) -> Response:
-    in_use = model.operating_point or model.report
+    in_use = (model.operating_point or model.report) if isinstance(model, Model) else model.report
     query = parsed(request.scope["query_string"])
     return room.page(
         request.scope,
@@ -129,7 +130,7 @@ def _page(
     )
 
 
-def _ways(model: Model) -> tuple[str, ...]:
+def _ways(model: AnyModel) -> tuple[str, ...]:
     """Return the forms that a model has, the first of them open."""
     if not model.columns:
         return ("json",)
@@ -140,11 +141,11 @@ def _ways(model: Model) -> tuple[str, ...]:
     return tuple(way for way, is_taken in ways.items() if is_taken)
 
 
-def _as_read(model: Model) -> list[dict[str, Any]]:
+def _as_read(model: AnyModel) -> list[dict[str, Any]]:
     return [{"name": column.name, "kind": column.kind} for column in model.columns]
 
 
-def _columns(services: Services, project: str, model: Model) -> list[tuple[Any, list[str]]]:
+def _columns(services: Services, project: str, model: AnyModel) -> list[tuple[Any, list[str]]]:
     """Return the columns that get a field, each with the values that the data set of the training has of it."""
     known: dict[str, list[str]] = {}
     if model.dataset_id is not None:
@@ -154,20 +155,20 @@ def _columns(services: Services, project: str, model: Model) -> list[tuple[Any, 
     return [(column, known.get(column.name, [])) for column in model.columns]
 
 
-def _example(model: Model) -> str:
+def _example(model: AnyModel) -> str:
     """Return what stands in the field for JSON before anybody has written there."""
     row: dict[str, Any] = {column.name: None for column in model.columns[:MOST_FIELDS]}
     return orjson.dumps(row or {"1": 0.5}, option=orjson.OPT_INDENT_2).decode()
 
 
-def _given(form: Form, model: Model) -> Given:
+def _given(form: Form, model: AnyModel) -> Given:
     way = form.text("way")
     if way not in _ways(model):
         raise InvalidRequest.of("form.way", f"should be one of {', '.join(_ways(model))}")
     return Given(way, form.exact("text"), form.named("value-"), model.dataset_id or "")
 
 
-async def _tried(services: Services, project: str, name: str, model: Model, given: Given) -> Tried:
+async def _tried(services: Services, project: str, name: str, model: AnyModel, given: Given) -> Tried:
     """Decide on what was given; raises what a prediction does."""
     kind = INPUTS.get(given.way)
     if kind is not None:
@@ -182,7 +183,9 @@ async def _tried(services: Services, project: str, name: str, model: Model, give
     return await to_thread.run_sync(_placed, services, project, name, model, decisions, content)
 
 
-async def _of_dataset(services: Services, project: str, name: str, model: Model, given: Given) -> tuple[Given, Tried]:
+async def _of_dataset(
+    services: Services, project: str, name: str, model: AnyModel, given: Given
+) -> tuple[Given, Tried]:
     """Decide on a row of a data set, and put it into the fields, where somebody may change it."""
     row = await to_thread.run_sync(services.queue.row, project, name, given.dataset, given.row)
     decisions = await services.predictions.predict_rows(project, name, [row], explain=EXPLAINED)
@@ -195,13 +198,13 @@ async def _of_dataset(services: Services, project: str, name: str, model: Model,
 
 
 def _placed(
-    services: Services, project: str, name: str, model: Model, decisions: Decisions, content: Mapping[str, Any]
+    services: Services, project: str, name: str, model: AnyModel, decisions: Decisions, content: Mapping[str, Any]
 ) -> Tried:
     """Say where a row lies among the labelled ones."""
     score = decisions.predictions[0]["score"]
     seen = shown({column.name: content.get(column.name) for column in model.columns} if model.columns else content)
-    thresholds = thresholds_of(services, project, name)
-    if thresholds is None or not isinstance(score, float):
+    thresholds = thresholds_of(services, project, name) if isinstance(model, Model) else None
+    if thresholds is None or not isinstance(model, Model) or not isinstance(score, float):
         return Tried(decisions, seen)
     above, point = _place(thresholds, score)
     abstain = (model.operating_point or model.report).abstain
@@ -225,7 +228,7 @@ def _of_json(text: str) -> dict[str, Any]:
     return value
 
 
-def _of_fields(model: Model, fields: Mapping[str, str]) -> dict[str, Any]:
+def _of_fields(model: AnyModel, fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the row that stands in fields; an empty one is a missing value."""
     row: dict[str, Any] = {}
     for place, column in enumerate(model.columns):

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from service.errors import InvalidRequest
-from service.models.errors import SeveralClasses
 from service.predictions.deciding import PRODUCT_SECONDS, Decisions, ReadyModel
-from solver.explaining import MOST_PARTS, cut, explain
+from solver.decision import DecisionState
+from solver.explaining import MOST_PARTS, Explanation, cut, explain
 from solver.features import TableFeatures
-from solver.model_file import Model
+from solver.model_file import FittedFeatures, Model
+from solver.multiclass.decision import SharedExpansion
+from solver.multiclass.file import ClassesModel
 from solver.nearest import KeptRows, Neighbours
 from solver.typing import Matrix
 
@@ -31,9 +33,7 @@ PASSES = 6
 
 
 def check_explained(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], most: int, where: str) -> None:
-    """Refuse more rows than are explained at once, and several classes; raises `InvalidRequest`, `SeveralClasses`."""
-    if not isinstance(ready.model, Model):
-        raise SeveralClasses.lacking("explanations")
+    """Refuse more rows than are explained at once; raises `InvalidRequest`."""
     allowed = explained_at_once(ready, most)
     if len(rows) > allowed:
         why = "" if allowed == MOST_ROWS else ", as the model has so many support vectors"
@@ -51,16 +51,25 @@ def check_explained(ready: ReadyModel, rows: Sequence[Mapping[str, Any]], most: 
 
 def explained_at_once(ready: ReadyModel, most: int) -> int:
     """Return how many rows of a model one request may have explained."""
-    decision = ready.of_two.decision
-    if decision.kind == "linear":
-        return MOST_ROWS
-    vectors = decision.support_vectors
+    model = ready.model
+    if isinstance(model, Model):
+        seconds = _seconds_of(model.decision, most)
+    else:  # a row takes two problems at most
+        seconds = 2 * max(_seconds_of(each, most) for each in model.scores.expansions)
+    return max(1, min(MOST_ROWS, int(MOST_SECONDS / max(seconds, 1e-9))))
+
+
+def _seconds_of(expansion: DecisionState | SharedExpansion, most: int) -> float:
+    """Return how long a row takes with all support vectors of an expansion."""
+    if expansion.kind == "linear":
+        return 0.0
+    vectors = expansion.support_vectors
     if isinstance(vectors, np.ndarray):
         seconds = PRODUCT_SECONDS * vectors.size * (PASSES + most)
     else:
         seconds = SPARSE_SECONDS * vectors.nnz
     seconds += KERNEL_VALUE_SECONDS * vectors.shape[0] * min(MOST_PARTS, vectors.shape[1])
-    return max(1, min(MOST_ROWS, int(MOST_SECONDS / max(seconds, 1e-9))))
+    return float(seconds)
 
 
 def add_explanations(
@@ -86,29 +95,66 @@ def add_explanations(
     neighbours : Neighbours or None
         Labelled rows of the training; None where the model has none.
     """
-    model, features = ready.of_two, ready.model.features
+    model, features = ready.model, ready.model.features
     assert features is not None  # noqa: S101 (rows were decided on)
     texts = features.texts_with_terms(rows) if isinstance(features, TableFeatures) and features.has_text else []
-    explanations = explain(model.decision, features, X, texts, most)
+    if not isinstance(model, Model):
+        _explain_classes(model, features, X, texts, made, most)
+        return
+    decision = model.decision
+    explanations = explain([decision], features, X, texts, most)
     labels = [str(label) for label in model.classes]
     kept = None if neighbours is None else neighbours.kept
     nearest = None if neighbours is None else neighbours.nearest(X, most)
     for row, explanation in enumerate(explanations):
         made.predictions[row]["explanation"] = {
-            "weights": [
-                {
-                    "kind": part.kind,
-                    "column": part.column,
-                    "term": None if part.term is None else cut(part.term),
-                    "change": change,
-                }
-                for part, change in explanation.changes
-            ],
-            "rest": explanation.rest,
-            "intercept": None if explanation.rest is None else model.decision.intercept,
+            **_weights(explanation, [decision]),
             "nearest": None if nearest is None or kept is None else _told(kept, nearest[row], labels),
             "compared": 0 if kept is None else len(kept.numbers),
         }
+
+
+def _explain_classes(
+    model: ClassesModel,
+    features: FittedFeatures,
+    X: Matrix,
+    texts: Sequence[Sequence[str | None]],
+    made: Decisions,
+    most: int,
+) -> None:
+    """Say of each row what weighed most for the class that is said, or is nearest to it, against the next one."""
+    names = [str(label) for label in model.classes]
+    known: dict[tuple[int, int], list[DecisionState]] = {}
+    first, second = model.decision.best_two(model.scores(X))
+    for row, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        if pair not in known:
+            known[pair] = [model.scores.of_problem(*each) for each in model.decision.between(*pair)]
+        between, x = known[pair], X[row : row + 1]
+        (explanation,) = explain(between, features, x, [[column[row]] for column in texts], most)
+        made.predictions[row]["explanation"] = {
+            "said": names[pair[0]],
+            "against": names[pair[1]],
+            "margin": sum(float(each.decision_function(x)[0]) for each in between),
+            **_weights(explanation, between),
+            "nearest": None,
+            "compared": 0,
+        }
+
+
+def _weights(explanation: Explanation, decisions: Sequence[DecisionState]) -> dict[str, Any]:
+    return {
+        "weights": [
+            {
+                "kind": part.kind,
+                "column": part.column,
+                "term": None if part.term is None else cut(part.term),
+                "change": change,
+            }
+            for part, change in explanation.changes
+        ],
+        "rest": explanation.rest,
+        "intercept": None if explanation.rest is None else sum(each.intercept for each in decisions),
+    }
 
 
 def _told(kept: KeptRows, found: Sequence[tuple[int, float]], labels: Sequence[str]) -> list[dict[str, Any]]:

@@ -93,8 +93,19 @@ class LikeRow(Answer):
 
 
 class Explanation(Answer):
-    """Why a row has its score."""
+    """Why a row has its score; of several classes why it is one and not the next."""
 
+    said: str | None = Field(
+        default=None,
+        description="There if the model tells several classes apart: the one that is said, or that is nearest to being "
+        "said where none is. The changes are those of its lead.",
+    )
+    against: str | None = Field(default=None, description="There, likewise: the class that comes next.")
+    margin: float | None = Field(
+        default=None,
+        description="There, likewise: the lead, as the SVM of these two has it, or the score of the one less that of "
+        "the other (`one_vs_rest`). Probabilities, costs and floors decide, so that it may be below 0.",
+    )
     weights: list[Weight] = Field(
         description="Those that change the score most, whichever their sign; none that changes nothing. Words are not "
         "told of a model with `features.keep_words: false`."

@@ -27,6 +27,7 @@ from service.predictions.schemas import PredictRequest
 from service.predictions.shadow import Shadows, ShownKind
 from service.predictions.usage import ModelUsage, UsageRecorder
 from service.settings import Settings
+from solver.model_file import Model
 from solver.nearest import Neighbours
 
 THREADS = 4
@@ -229,7 +230,7 @@ class PredictionService:
         neighbours = None
         if explain is not None:
             check_explained(ready, rows, explain, where)
-            neighbours = await self._neighbours_of(ready)
+            neighbours = await self._neighbours_of(ready) if isinstance(ready.model, Model) else None
         identity, encoder = ready.model.encoder, None
         if identity is not None:
             if len(rows) <= FEW_ROWS:

@@ -179,6 +179,25 @@ class ProblemScores:
             scores[:, places] = expansion.scores(X)
         return scores
 
+    def of_problem(self, problem: int, sign: float = 1.0) -> DecisionState:
+        """The score of one problem alone, or less that score, with the support vectors that it has.
+
+        Parameters
+        ----------
+        problem : int
+        sign : {1.0, -1.0}
+        """
+        for expansion, places in zip(self.expansions, self.places, strict=True):
+            (found,) = np.nonzero(places == problem)
+            if len(found):
+                row = expansion.coefficients[found, :].tocsr()
+                return DecisionState(
+                    expansion.kind, expansion.gamma, expansion.degree, expansion.coef0,
+                    expansion.support_vectors[row.indices], sign * row.data,
+                    sign * float(expansion.intercepts[found[0]]), 0.0,
+                )  # fmt: skip
+        raise ValueError(f"there is no problem {problem}")
+
     def mapped(self, X: Matrix, of_scores: Callable[[FloatArray], NDArray[Any]]) -> NDArray[Any]:
         """What a function makes of the scores of rows, (n, problems), which are never all in memory at once.
 
@@ -256,6 +275,28 @@ class ClassesDecision:
         if len(self.counts) == 2:
             return (scores[:, 0] > 0).astype(np.intp)
         return highest(self.of_classes(scores), self.counts)
+
+    def best_two(self, scores: FloatArray) -> tuple[IndexArray, IndexArray]:
+        """The class of each row that is said, or would be if it were sure enough, and the one that comes next."""
+        if self.rule is not None and self.calibration is not None:
+            values = self.rule.worth(self.calibration(scores))
+        else:
+            values = np.array(self.of_classes(scores))
+        first = highest(values, self.counts)
+        values[np.arange(len(values)), first] = -np.inf
+        return first, highest(values, self.counts)
+
+    def between(self, first: int, second: int) -> list[tuple[int, float]]:
+        """The problems whose scores say how much a class is ahead of another, with the sign that each has.
+
+        Of pairs it is the problem of these two, against the rest the one of each.
+        """
+        if self.scheme == "one_vs_rest":
+            return [(first, 1.0), (second, -1.0)]
+        low, high = sorted((first, second))
+        classes = len(self.counts)
+        place = low * (2 * classes - low - 1) // 2 + high - low - 1
+        return [(place, 1.0 if first == high else -1.0)]
 
     def labels(self, said: IndexArray, classes: NDArray[Any]) -> NDArray[Any]:
         """Labels of classes that are said: an array of objects with None where some may be undecided."""

@@ -49,10 +49,13 @@ class ClassRule:
         """The most probable class, or the cheapest."""
         return cls(np.ones(len(counts)), np.full(len(counts), -math.inf), counts, costs)
 
+    def worth(self, probabilities: FloatArray) -> FloatArray:
+        """What each class is worth, (n, classes): the weighed probability, or less the expected cost."""
+        return probabilities * self.weights if self.costs is None else -(probabilities @ self.costs)
+
     def best(self, probabilities: FloatArray) -> IndexArray:
         """The class of each row, however sure it is."""
-        worth = probabilities * self.weights if self.costs is None else -(probabilities @ self.costs)
-        return highest(worth, self.counts)
+        return highest(self.worth(probabilities), self.counts)
 
     def says(self, probabilities: FloatArray) -> IndexArray:
         """The class of each row; -1 for those that are left undecided."""

@@ -20,7 +20,7 @@ async function check() {
     const answer = await fetch(address, { redirect: "error", cache: "no-store" });
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (mine !== asked || !fresh.getElementById("check")) return;
-    for (const id of ["labels", "parameters", "check"]) {
+    for (const id of ["tell", "labels", "must", "sure", "parameters", "check"]) {
       const old = document.getElementById(id);
       if (!old.contains(document.activeElement)) put(old, fresh.getElementById(id));
     }

@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -133,11 +134,7 @@ def test_asked_for_told_and_decided_by_the_same_at_every_door(place: Place, benc
     alone = client.post("/predict", json={"model": "fruit", "rows": ITEMS[:1]}).json()["predictions"][0]
     assert alone["label"] == made[0]["label"]
     assert alone["probabilities"] == pytest.approx(made[0]["probabilities"])
-    inputs = [
-        {"name": name, "shape": [ROWS], "datatype": kind, "data": [row[name] for row in ITEMS]}
-        for name, kind in (("age", "FP64"), ("width", "FP64"), ("job", "BYTES"))
-    ]
-    answer = client.post("/v2/models/fruit/infer", json={"inputs": inputs})
+    answer = client.post("/v2/models/fruit/infer", json={"inputs": tensors(ITEMS)})
     assert answer.status_code == 200, answer.text
     outputs = {each["name"]: each for each in answer.json()["outputs"]}
     assert outputs["label"]["data"] == [label or "" for label in said]
@@ -230,7 +227,6 @@ def test_what_there_is_not_says_so_in_one_sentence(place: Place) -> None:
         client.get("/models/fruit/report.html"),
         client.post("/models/fruit/operating-points", json={"objective": {"kind": "f1"}, "apply": True}),
         client.post("/audits", json={"model": "fruit", "dataset": dataset, "objective": AUDITED}),
-        client.post("/predict", json={"model": "fruit", "rows": ITEMS[:1], "explain": 3}),
     ]
     for each in refused:
         said = problem(each, 422, "several-classes")["detail"]
@@ -243,6 +239,34 @@ def test_what_there_is_not_says_so_in_one_sentence(place: Place) -> None:
     assert card.status_code == 200
     assert "plum \\<b\\>" in card.text
     assert "| undecided |" in card.text
+
+
+def test_each_prediction_says_why_it_is_not_the_next_class(place: Place, tmp_path: Path) -> None:
+    client = place.client
+    answer = client.post("/predict", json={"model": "fruit", "rows": ITEMS[:40], "explain": 2})
+    assert answer.status_code == 200, answer.text
+    for told, plain in zip(answer.json()["predictions"], place.predicted(), strict=False):
+        why = told.pop("explanation")
+        assert told == plain  # the decision stays as it is
+        assert told["label"] in (None, why["said"])
+        assert why["against"] != why["said"]
+        assert why["margin"] == pytest.approx(told["scores"][why["said"]] - told["scores"][why["against"]])
+        assert 1 <= len(why["weights"]) <= 2
+        assert {weight["column"] for weight in why["weights"]} <= {"age", "width", "job"}
+    explained = {"id": "1", "parameters": {"explain": 2}, "inputs": tensors(ITEMS[:1])}
+    outputs = {each["name"]: each for each in client.post("/v2/models/fruit/infer", json=explained).json()["outputs"]}
+    first = answer.json()["predictions"][0]["explanation"]
+    assert json.loads(outputs["explanation"]["data"][0])["against"] == first["against"]
+    with prefsvm.Client(str(client.base_url)) as opened:
+        (told,) = opened.predict("fruit", ITEMS[:1], explain=2)
+    assert told.explanation is not None
+    assert told.explanation["weights"] == first["weights"]
+    rows, answers = tmp_path / "rows.csv", tmp_path / "answers.csv"
+    rows.write_bytes(b"".join(DATA.splitlines(keepends=True)[:2]))
+    environment = {"PREFSVM_URL": str(client.base_url)}
+    asked = ["predict", "fruit", str(rows), "--explain", "2", "--out", str(answers)]
+    made = CliRunner().invoke(app, asked, env=environment)
+    assert f"{first['said']}, not {first['against']}: " in answers.read_text(), made.output
 
 
 def test_each_class_has_its_curves(place: Place) -> None:
@@ -278,15 +302,30 @@ def test_pages_show_what_there_is(place: Place) -> None:
     assert page.status_code == 200, page.text
     for shown in ("Confusion matrix", "plum &lt;b&gt;", "=pear", "nothing is proven", "undecided"):
         assert shown in page.text
-    for hidden in ("plum <b>", "Move along the curve", "Label and prove", "Try it", "report.html", "LIBSVM"):
+    for hidden in ("plum <b>", "Move along the curve", "Label and prove", "report.html", "LIBSVM"):
         assert hidden not in page.text
     job = place.model["job_id"]
     for path in ("/ui/models", f"/ui/jobs/{job}", "/ui/jobs", "/ui"):
         assert client.get(path).status_code == 200, path
-    for path in ("try", "label"):
-        answer = client.get(f"/ui/models/fruit/{path}")
-        assert answer.status_code == 422
-        assert "several classes" in answer.text
+    answer = client.get("/ui/models/fruit/label")
+    assert answer.status_code == 422
+    assert "several classes" in answer.text
+
+
+def test_a_row_is_tried_on_its_page(place: Place) -> None:
+    made = place.predicted()
+    undecided = next(place for place, each in enumerate(made) if each["label"] is None)
+    decided = next(place for place, each in enumerate(made) if each["label"] == "plum <b>")
+    for row in (undecided, decided):
+        page = place.client.get("/ui/models/fruit/try", params={"dataset": place.dataset["id"], "row": row})
+        assert page.status_code == 200, page.text
+        text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", page.text))
+        assert ("Undecided row" if row == undecided else "plum &lt;b&gt; row") in text
+        assert "plum <b>" not in page.text
+        said = max(made[row]["probabilities"], key=made[row]["probabilities"].__getitem__)
+        assert f"{100 * made[row]['probabilities'][said]:.1f}".removesuffix(".0") + " %" in text
+        assert "By how much its lead over" in text
+    assert 'ui/models/fruit/try"' in place.client.get("/ui/models/fruit").text
 
 
 def test_corrected_and_trained_again(place: Place) -> None:
@@ -310,6 +349,13 @@ def test_corrected_and_trained_again(place: Place) -> None:
     assert client.get("/models/fruit").json()["threshold"] is not None
     assert trained(client, place.trainer, body(place.dataset, alias="fruit"))["report"]["succession"]["moved"]
     assert client.get("/models/fruit").json()["threshold"] is None
+
+
+def tensors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "shape": [len(rows)], "datatype": kind, "data": [row[name] for row in rows]}
+        for name, kind in (("age", "FP64"), ("width", "FP64"), ("job", "BYTES"))
+    ]
 
 
 def errors(answer: httpx.Response) -> list[str]:

@@ -15,8 +15,11 @@ from solver.class_succession import decide_of_classes
 from solver.class_training import TrainedClasses, train
 from solver.classes_report import MulticlassControl, MulticlassReport, any_report
 from solver.estimate import estimate_classes
-from solver.features import Column, MatrixData, Table
+from solver.explaining import explain
+from solver.features import Column, MatrixData, Table, TableFeatures
 from solver.model_file import ClassesModel, ModelFileError, read_any_model, write_model
+from solver.multiclass import ProblemScores
+from solver.multiclass.decision import SharedExpansion
 from solver.report import CurvePoints, Report, Succession
 from solver.training import Corrections, TrainingError, TrainingRequest, validate_params
 
@@ -158,6 +161,50 @@ def test_floors_leave_rows_undecided_and_are_measured_so() -> None:
     assert said.probabilities is not None
     assert said.winning_probabilities is not None
     assert np.isin(said.winning_probabilities[undecided], said.probabilities[undecided]).all()
+
+
+@pytest.mark.parametrize("scheme", ["one_vs_one", "one_vs_rest"])
+@pytest.mark.parametrize("algorithm", ["svm", "self-training"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_lead_of_a_class_is_explained_by_what_makes_it(scheme: str, algorithm: str, kernel: str) -> None:
+    table, labels = clouds()
+    model = trained(table, labels, scheme=scheme, algorithm=algorithm, params={"kernel": kernel}).model
+    X, _ = model.feature_matrix(table)
+    scores = model.scores(X)
+    said = model.predict(table)
+    first, second = model.decision.best_two(scores)
+    assert first.tolist() == said.winners.tolist()
+    assert not np.any(first == second)
+    pairs = {(0, 1): 0, (0, 2): 1, (1, 2): 2}
+    for row in range(0, len(X), 7):
+        a, b = int(first[row]), int(second[row])
+        if scheme == "one_vs_rest":
+            lead = scores[row, a] - scores[row, b]
+        else:  # above 0 for the second of a pair
+            lead = scores[row, pairs[min(a, b), max(a, b)]] * (1 if a > b else -1)
+        between = [model.scores.of_problem(*each) for each in model.decision.between(a, b)]
+        assert sum(float(each.decision_function(X[row : row + 1])[0]) for each in between) == pytest.approx(lead)
+        assert isinstance(model.features, TableFeatures)
+        (told,) = explain(between, model.features, X[row : row + 1], [], 10)
+        if kernel == "linear":
+            assert told.rest is not None
+            parts = sum(change for _, change in told.changes) + told.rest
+            assert parts + sum(each.intercept for each in between) == pytest.approx(lead)
+        for part, change in told.changes[:2]:
+            without = dict(table.columns)
+            if part.column == "job":
+                continue
+            mean = np.nanmean(np.asarray(table.columns[part.column].values, dtype=float))
+            without[part.column] = Column(part.column, "number", np.full(len(X), mean))
+            changed, _ = model.feature_matrix(Table(without))
+            rest = sum(float(each.decision_function(changed[row : row + 1])[0]) for each in between)
+            assert lead - rest == pytest.approx(change, abs=0.05 * max(1, abs(change)))
+
+
+def test_a_problem_without_support_vectors_is_its_intercept() -> None:
+    empty = SharedExpansion("rbf", 0.5, 3, 0.0, np.zeros((1, 2)), sparse.csr_array((3, 1)), np.array([0.1, 0.2, 0.3]))
+    alone = ProblemScores.of_one(empty).of_problem(2, -1.0)
+    assert alone.decision_function(np.ones((4, 2))).tolist() == [-0.3] * 4
 
 
 def test_costs_move_what_is_said() -> None:

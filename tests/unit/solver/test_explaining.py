@@ -80,7 +80,7 @@ def decision(kind: str, X: Any, seed: int = 0) -> DecisionState:
 
 def explained(state: DecisionState, features: TableFeatures, rows: list[dict[str, Any]], most: int = ALL) -> Any:
     X, _, _ = features.transform_rows(rows)
-    return explain(state, features, X, features.texts_with_terms(rows), most)
+    return explain([state], features, X, features.texts_with_terms(rows), most)
 
 
 @pytest.mark.parametrize("text", [TextOptions(), TextOptions(words=2), TextOptions(words=0), TextOptions(characters=0)])
@@ -166,7 +166,7 @@ def test_of_very_many_columns_those_are_told_that_change_most(kind: str, in_csr:
     features = MatrixFeatures().fit(MatrixData(sparse.csr_array(X) if in_csr else X, first_index=0))
     made, _ = features.transform(MatrixData(sparse.csr_array(X) if in_csr else X, first_index=0))
     state = replace(decision(kind, made), gamma=0.001)
-    (said,) = explain(state, features, made[:1], [], 5)
+    (said,) = explain([state], features, made[:1], [], 5)
     dense = made.toarray() if in_csr else made
     changes = []
     for j in range(dense.shape[1]):
@@ -183,7 +183,7 @@ def test_a_row_of_nothing_has_no_reasons() -> None:
     X, _ = features.transform(MatrixData(sparse.csr_array((1, 4))))
     for kind in ("linear", "rbf"):
         state = DecisionState(kind, 0.1, 3, 0.0, sparse.csr_array(np.eye(4)), np.ones(4), 0.5, 0.0)
-        (said,) = explain(state, features, X, [], 5)
+        (said,) = explain([state], features, X, [], 5)
         assert said.changes == []
         assert said.rest == (0.0 if kind == "linear" else None)
 
@@ -365,7 +365,7 @@ def test_reasons_of_a_large_model_take_little_memory(kind: str, in_csr: bool, ve
     state.decision_function(made[:1])  # which prepares it
     tracemalloc.start()
     try:
-        found = explain(state, features, made[:3], [], 50)
+        found = explain([state], features, made[:3], [], 50)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
