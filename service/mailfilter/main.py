@@ -21,6 +21,8 @@ from service.isolation import hide_secrets
 from service.mailfilter.addresses import Address, check_mail_settings
 from service.mailfilter.chat import Chat
 from service.mailfilter.counted import CountedFilter
+from service.mailfilter.deciders import Deciders, Forked, count_of, fork
+from service.mailfilter.deciding import Deciding, HereDeciding
 from service.mailfilter.figures import Figures
 from service.mailfilter.filtering import CORRESPONDENT, SOMEBODY, TRAP, MailFilter, Source
 from service.mailfilter.http_doors import Basics, HttpDoor, HttpDoors
@@ -49,14 +51,14 @@ def sources_of(settings: Settings) -> list[Source]:
 
 
 def make_listener(
-    settings: Settings, predictions: PredictionService, database: Database, system: Database, key: ApiKey | None
+    settings: Settings, deciding: Deciding, database: Database, system: Database, key: ApiKey | None
 ) -> Listener:
     """Wire the mail filter. Nothing is global."""
     authenticator = Authenticator(system, keys_required=settings.keys_are_required)
     sent = [] if key is None else [f"Bearer {key.text}".encode()]
     caller: Callable[[], Awaitable[Caller]] = partial(authenticator.caller_of, sent, "mail filter")
     mails = MailFilter(
-        predictions,
+        deciding,
         ModelService(database),
         MailFeedback(database, settings.max_feedback_rows),
         caller,
@@ -81,23 +83,23 @@ def make_listener(
     )
 
 
-async def serve(settings: Settings, addresses: list[Address], key: ApiKey | None, stopping: asyncio.Event) -> None:
+async def serve(
+    settings: Settings, addresses: list[Address], key: ApiKey | None, forked: list[Forked], stopping: asyncio.Event
+) -> None:
     """Serve until told to stop; raises `OSError` if it cannot listen."""
-    if settings.database_url is None:
-        raise ConfigurationError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` sets it")
-    database = Database(
-        settings.database_url, application_name="prefsvm-mail", one_project=True, statement_seconds=STATEMENT_SECONDS
-    )
-    system = Database(
-        settings.system_database_url or settings.database_url, pool_size=2, application_name="prefsvm-mail"
-    )
+    url = str(settings.database_url)
+    database = Database(url, application_name="prefsvm-mail", one_project=True, statement_seconds=STATEMENT_SECONDS)
+    system = Database(settings.system_database_url or url, pool_size=2, application_name="prefsvm-mail")
     predictions = PredictionService(database, settings)
-    listener = make_listener(settings, predictions, database, system, key)
+    deciders = Deciders(forked, HereDeciding(predictions))
+    await deciders.open()
+    listener = make_listener(settings, deciders, database, system, key)
     told = await listener.open(addresses)
     log.info("listening at %s for mails for the model %s", ", ".join(told), settings.mail_model)
     figures = [asyncio.create_task(each.flush_forever()) for each in (predictions.usage, predictions.shadows)]
     await stopping.wait()
     await listener.close()
+    await deciders.close()
     for each in figures:
         each.cancel()
     await asyncio.gather(*figures, return_exceptions=True)
@@ -108,11 +110,11 @@ async def serve(settings: Settings, addresses: list[Address], key: ApiKey | None
     system.close()
 
 
-async def _until_signal(settings: Settings, addresses: list[Address], key: ApiKey | None) -> None:
+async def _until_signal(settings: Settings, addresses: list[Address], key: ApiKey | None, forked: list[Forked]) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await serve(settings, addresses, key, stopping)
+    await serve(settings, addresses, key, forked, stopping)
 
 
 def main() -> None:
@@ -124,9 +126,14 @@ def main() -> None:
         addresses, key = check_mail_settings(settings)
         if not addresses:
             raise ConfigurationError("PREFSVM_MAIL_LISTEN is not set: name a loopback address, such as 127.0.0.1:783")
+        if settings.database_url is None:
+            raise ConfigurationError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` sets it")
         settle()
         with single_threaded_blas():
-            asyncio.run(_until_signal(settings, addresses, key))
+            count = count_of(settings.mail_processes)
+            cache = settings.model_cache_bytes // (count or 1)
+            forked = fork(count, settings.model_copy(update={"model_cache_bytes": cache}))
+            asyncio.run(_until_signal(settings, addresses, key, forked))
     except ConfigurationError as error:
         sys.exit(f"prefsvm: {error}")
     except OSError as error:

@@ -59,7 +59,7 @@ class PredictionService:
     `forget` makes the next request ask.
     """
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, *, threads: int = THREADS) -> None:
         self._files = ModelFiles(database)
         self._lookup = ModelLookup(self._files.find)
         self._max_rows = settings.max_predict_rows
@@ -67,7 +67,7 @@ class PredictionService:
         self.cache: ByteCache[ReadyModel] = ByteCache(settings.model_cache_bytes)
         self._kept_rows: ByteCache[_Kept] = ByteCache(KEPT_ROWS_BYTES)
         self._given_back = 0
-        self._threads = CapacityLimiter(THREADS)
+        self._threads = CapacityLimiter(threads)
         self.usage = UsageRecorder(database)
         self._encoder = TextEncoder(encoder_config(settings), settings.encoder_probe_seconds)
         self.shadows = Shadows(database, self.ready, self._encoder)

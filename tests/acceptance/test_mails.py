@@ -122,3 +122,29 @@ def test_real_mails(client):
     assert report["peak_memory_bytes"] < 900e6
     right = [verdict(client, model["id"], raw) == label for label, raw in held_out]
     assert np.mean(right) >= 0.97
+
+
+def test_thirty_mails_of_each_class_are_enough_and_none_of_one_is_told(client):
+    """Complaint 13 of `test_mail_complaints.py`: elsewhere nothing happens until there are 200 of each."""
+    rng = np.random.default_rng(1)
+    labels = ["spam"] * 30 + ["ham"] * 30 + [""] * 500
+    mails = {
+        f"{label}/{i}.eml".removeprefix("/"): message(bool(label == "spam" or (not label and i % 3 == 0)), rng)
+        for i, label in enumerate(labels)
+    }
+    strict = {"kind": "precision", "target": 0.99, "confidence": 0.9}
+    report = trained(client, archive(mails), objective=strict)["report"]
+    assert (report["rows"]["labelled"], report["rows"]["positive"], report["rows"]["unlabelled"]) == (60, 30, 500)
+    promise = report["promise"]
+    assert report["status"] != "met"  # 30 of 30 prove no more than .93
+    assert promise["bounds"]["precision"] < 0.99
+    assert promise["needs"] is not None
+
+    only_spam = {name: raw for name, raw in mails.items() if name.startswith("spam/")}
+    uploaded = client.post("/datasets", files={"file": ("mails.tar.gz", archive(only_spam))})
+    assert uploaded.status_code == 201, uploaded.text
+    body = {"dataset": uploaded.json()["id"], "target": "label", "positive": "spam", "objective": strict}
+    refused = client.post("/train", json=body)
+    assert refused.status_code == 422
+    assert "have the label 'spam'" in refused.text
+    assert "or rows of another class" in refused.text

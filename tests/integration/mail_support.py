@@ -16,6 +16,7 @@ from database_roles import as_api
 
 from service.db.session import Database
 from service.mailfilter.addresses import check_mail_settings
+from service.mailfilter.deciding import HereDeciding
 from service.mailfilter.listener import Listener
 from service.mailfilter.main import make_listener
 from service.predictions.service import PredictionService
@@ -67,7 +68,7 @@ def mail_door(settings: Settings, **changes: Any) -> Iterator[Door]:
     database = Database(settings.database_url, one_project=True)
     system = Database(settings.system_database_url or settings.database_url, pool_size=2)
     predictions = PredictionService(database, settings)
-    listener = make_listener(settings, predictions, database, system, key)
+    listener = make_listener(settings, HereDeciding(predictions), database, system, key)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

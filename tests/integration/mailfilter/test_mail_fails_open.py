@@ -135,7 +135,7 @@ def test_an_encoder_that_hangs_is_away_and_nothing_is_slow(
             assert parsed(door.ask("CHECK", PLAIN))[1] != UNKNOWN
         encoder.be("slow")
         encoder.seconds = 60.0
-        with mail_door(settings, **known, mail_seconds=1.0) as door:
+        with mail_door(settings, **known, mail_seconds=5.0) as door:  # half a second between away and slow
             began = time.monotonic()
             assert b"encoder_away" in parsed(door.ask("REPORT", PLAIN))[2]
             assert time.monotonic() - began < 20
