@@ -207,11 +207,12 @@ def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize(("cls", "params"), METHODS, ids=named)
+@pytest.mark.parametrize(
+    ("cls", "params", "kind"),
+    [(*case, kind) for case in (getattr(each, "values", each) for each in METHODS) for kind in kinds_of(case[0])],
+    ids=named,
+)
 def test_the_same_with_more_draws(cls: type[Any], params: Mapping[str, Any], kind: str) -> None:
-    if kind not in kinds_of(cls):
-        pytest.skip("takes no sparse rows of so many features")
     check_chance(
         lambda seeds: figures_of(cls, params, seeds, (kind,)),
         range(1000, 1060),

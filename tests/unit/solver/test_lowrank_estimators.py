@@ -89,6 +89,8 @@ def test_tuning_uses_it_too():
     X, y = overlapping(400)
     svm = SVM(solver="lowrank", tune="C", random_state=0, unlabeled=-1).fit(X, y)
     exact = SVM(solver="exact", tune="C", random_state=0, unlabeled=-1).fit(X, y)
+    assert svm.report_.solver.engine.startswith("lowrank")
+    assert svm.report_.tuning.cells != exact.report_.tuning.cells  # the search itself did without the exact kernel
     for found, expected in zip(svm.report_.tuning.cells, exact.report_.tuning.cells, strict=True):
         assert abs(found.utility - expected.utility) < 0.01
 
