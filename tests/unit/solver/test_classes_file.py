@@ -141,6 +141,27 @@ def test_a_file_that_lies_is_refused(lie: str, honest: bytes, tmp_path: Path) ->
         load_model(changed(tmp_path / "model", change))
 
 
+def test_flipped_bits_of_arrays_are_refused_or_leave_a_model_that_predicts(honest: bytes, tmp_path: Path) -> None:
+    """Every answer is a class, and every probability a number from 0 to 1, or the file or the row is refused."""
+    begin, path, rng = 8 + int.from_bytes(honest[:8], "little"), tmp_path / "model", np.random.default_rng(0)
+    outcomes = {"refused": 0, "predicts": 0}
+    for place, bit in zip(rng.integers(begin, len(honest), 300), rng.integers(0, 8, 300), strict=True):
+        damaged = bytearray(honest)
+        damaged[place] ^= 1 << int(bit)
+        path.write_bytes(damaged)
+        try:
+            loaded = load_model(path)
+            with np.errstate(all="ignore"):
+                said, probabilities = loaded.predict(X), loaded.predict_proba(X)
+        except ValueError:
+            outcomes["refused"] += 1
+            continue
+        outcomes["predicts"] += 1
+        assert set(said.tolist()) <= {*NAMES.tolist(), None}
+        assert ((probabilities >= 0) & (probabilities <= 1)).all()
+    assert min(outcomes.values()) > 0
+
+
 def test_a_small_file_that_names_many_columns_makes_nothing_large(tmp_path: Path) -> None:
     save_model(tmp_path / "model", OneVsOne(SVM(kernel="linear", random_state=0)).fit(sparse.csr_array(X), Y))
     columns = 1 << 22
