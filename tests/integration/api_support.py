@@ -18,9 +18,10 @@ import httpx
 import numpy as np
 import uvicorn
 from database_roles import as_api
+from lazy_routes import create_lazy_app
 from sqlalchemy import text
 
-from service.app import create_app, server_config
+from service.app import server_config
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, DatasetRow, ModelChunkRow, ModelRow
 from service.identifiers import new_id
@@ -51,7 +52,7 @@ def problem(response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
 @contextmanager
 def api_client(settings: Settings, **changes: Any) -> Iterator[httpx.Client]:
     """Serve the application as in production, on a free port of this machine, and yield a client of it."""
-    app = create_app(settings.model_copy(update=({} if "database_url" in changes else as_api(settings)) | changes))
+    app = create_lazy_app(settings.model_copy(update=({} if "database_url" in changes else as_api(settings)) | changes))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(server_config(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
