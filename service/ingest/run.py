@@ -229,7 +229,8 @@ async def _run_child(request: bytes, seconds: float) -> bytes:
 async def _converse(process: asyncio.subprocess.Process, request: bytes) -> bytes:
     assert process.stdin is not None  # noqa: S101 (both are pipes)
     assert process.stdout is not None  # noqa: S101
-    with suppress(BrokenPipeError, ConnectionResetError):  # a child that died early is told by its exit status
+    # A child that died early is told by its exit status; where the loop has seen it before, uvloop raises a RuntimeError.
+    with suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
         process.stdin.write(request)
         await process.stdin.drain()
         process.stdin.close()
