@@ -229,7 +229,7 @@ async def _run_child(request: bytes, seconds: float) -> bytes:
 async def _converse(process: asyncio.subprocess.Process, request: bytes) -> bytes:
     assert process.stdin is not None  # noqa: S101 (both are pipes)
     assert process.stdout is not None  # noqa: S101
-    # A child that died early is told by its exit status; where the loop has seen it before, uvloop raises a RuntimeError.
+    # A child that died early is told by its exit status; uvloop raises a RuntimeError where it knows of that already.
     with suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
         process.stdin.write(request)
         await process.stdin.drain()
