@@ -231,17 +231,12 @@ async def _lifespan(
             tasks.start_soon(resumable.read_forever)
 
     await to_thread.run_sync(blobs.sweep, LEFTOVER_SECONDS)
-    async with create_task_group() as background:
+    async with predictions.running(), create_task_group() as background:
         background.start_soon(keep_house)
         background.start_soon(feed.run)
         background.start_soon(collect_young_cycles)
-        background.start_soon(predictions.usage.flush_forever)
-        background.start_soon(predictions.shadows.flush_forever)
         yield
         background.cancel_scope.cancel()
-    await to_thread.run_sync(predictions.usage.flush)
-    await predictions.shadows.flush()
-    await predictions.close()
     if spans is not None:
         await to_thread.run_sync(spans.close)
     database.close()

@@ -174,15 +174,9 @@ async def _decide_forever(connection: socket.socket, settings: Settings) -> None
         statement_seconds=STATEMENT_SECONDS,
     )
     predictions = PredictionService(database, settings, threads=1)  # mails in turn: so no one of twenty is the last
-    flushing = [asyncio.create_task(each.flush_forever()) for each in (predictions.usage, predictions.shadows)]
     reader, writer = await asyncio.open_connection(sock=connection)
-    await _answer_all(reader, writer, HereDeciding(predictions))
-    for each in flushing:
-        each.cancel()
-    await asyncio.gather(*flushing, return_exceptions=True)
-    await asyncio.to_thread(predictions.usage.flush)
-    await predictions.shadows.flush()
-    await predictions.close()
+    async with predictions.running():
+        await _answer_all(reader, writer, HereDeciding(predictions))
     database.close()
 
 

@@ -96,16 +96,10 @@ async def serve(
     listener = make_listener(settings, deciders, database, system, key)
     told = await listener.open(addresses)
     log.info("listening at %s for mails for the model %s", ", ".join(told), settings.mail_model)
-    figures = [asyncio.create_task(each.flush_forever()) for each in (predictions.usage, predictions.shadows)]
-    await stopping.wait()
-    await listener.close()
-    await deciders.close()
-    for each in figures:
-        each.cancel()
-    await asyncio.gather(*figures, return_exceptions=True)
-    await asyncio.to_thread(predictions.usage.flush)
-    await predictions.shadows.flush()
-    await predictions.close()
+    async with predictions.running():
+        await stopping.wait()
+        await listener.close()
+        await deciders.close()
     database.close()
     system.close()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, create_task_group, to_thread
 
 from service.db.session import Database
 from service.encoders.configuration import encoder_config
@@ -79,6 +80,18 @@ class PredictionService:
     def forget(self) -> None:
         """Ask Postgres anew what every name means: a model or alias was changed. May be called from any thread."""
         self._lookup.forget()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Write what was counted from time to time, and in the end; then close what is open."""
+        async with create_task_group() as background:
+            background.start_soon(self.usage.flush_forever)
+            background.start_soon(self.shadows.flush_forever)
+            yield
+            background.cancel_scope.cancel()
+        await to_thread.run_sync(self.usage.flush)
+        await self.shadows.flush()
+        await self.close()
 
     async def close(self) -> None:
         """Close the connections to the encoder."""
