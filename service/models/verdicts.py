@@ -105,7 +105,8 @@ def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
 
 def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any], threshold: float | None = None) -> str:
     """Return what an audit is to prove, in words: of several thresholds of this one, or of the first."""
-    positive, several = pool["positive"], pool.get("thresholds") or []
+    # in quotes: what people call a class stays as they wrote it, also where numbers are written otherwise
+    positive, several = f"'{pool['positive']}'", pool.get("thresholds") or []
     spoken_of = next((each for each in several if each["threshold"] == threshold), several[0] if several else None)
     by = "" if spoken_of is None else f" by the threshold {spoken_of['threshold']:.6g}"
     called = pool["called_positive"] if spoken_of is None else spoken_of["called_positive"]

@@ -118,7 +118,7 @@ def test_from_the_first_key_to_the_seal(
         writer.writerows(table)
     said = prefsvm("audit", audit, "--labels", rows)
     assert "24 answers sent" in said
-    assert re.search(rf"{audit}: proven after \d+ rows: of the \d+ unlabelled rows that the model calls spam", said)
+    assert re.search(rf"{audit}: proven after \d+ rows: of the \d+ unlabelled rows that the model calls 'spam'", said)
 
     rows.write_text(f"row,answer\n{table[0]['row']},spam\nx,spam\n")
     assert "line 3 of" in prefsvm("audit", audit, "--labels", rows, code=1)
@@ -171,7 +171,7 @@ def test_from_python(client: httpx.Client, bench: Bench, database: Database, tmp
             python.audit(model, young, objective={"kind": "precision", "target": 0.5})
         worker.join(40)
         assert (audit.status, audit.bound) == ("open", None)
-        assert audit.statement.endswith("unlabelled rows that the model calls spam, at least 0.5 are spam")
+        assert audit.statement.endswith("unlabelled rows that the model calls 'spam', at least 0.5 are 'spam'")
         first, *_, last = python.audit_rows(audit, 5)
         assert (first.position, last.position) == (1, 5)
         assert set(first.content) == {"age", "job"}

@@ -166,8 +166,8 @@ def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, model: s
     assert verdict["bound"] >= 0.9
     assert verdict["decided_after"] == len(states)
     assert verdict["sentence"] == (
-        f"proven after {len(states)} rows: of the {called.sum()} unlabelled rows that the model calls spam, at least "
-        "0.9 are spam (confidence 0.95)"
+        f"proven after {len(states)} rows: of the {called.sum()} unlabelled rows that the model calls 'spam', at least "
+        "0.9 are 'spam' (confidence 0.95)"
     )
     shown = client.get(f"/models/{model}").json()
     assert [(each["id"], each["status"], each["in_use"]) for each in shown["audits"]] == [(audit, "proven", True)]
@@ -215,10 +215,10 @@ def check_what_it_proves(client: httpx.Client, database: Database, model: str, a
 @pytest.mark.parametrize(
     ("objective", "said"),
     [
-        ({"kind": "recall", "target": 0.9}, "the model finds at least 0.9 of those that are complaint"),
+        ({"kind": "recall", "target": 0.9}, "the model finds at least 0.9 of those that are 'complaint'"),
         (
             {"kind": "ham_loss", "at_most": 0.001},
-            "the model takes at most 0.001 of those that are not complaint for complaint",
+            "the model takes at most 0.001 of those that are not 'complaint' for 'complaint'",
         ),
     ],
 )
@@ -314,7 +314,7 @@ def test_thresholds_are_tried_in_their_order(
         *zip((high, own, low), counts, strict=True)
     ]
     assert (pool["threshold"], pool["called_positive"], pool["drawn"]) == (high, counts[0], min(2000, counts[2]))
-    assert f"that the model calls spam by the threshold {high:.6g}, at least" in found["statement"]
+    assert f"that the model calls 'spam' by the threshold {high:.6g}, at least" in found["statement"]
     rows = rows_of(client, audit, 400)
     stages = []
     for start in range(0, 400, 10):

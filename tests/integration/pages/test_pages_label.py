@@ -201,7 +201,7 @@ def test_an_audit_from_its_beginning_to_the_moment_of_proof(place: Place) -> Non
     assert audit in str(visitor.open("/ui").links)
     drawn(place, audit)
     page = visitor.open(f"/ui/audits/{audit}")
-    assert "of the 200 unlabelled rows that the model calls spam, at least 0.8 are spam?" in page.text
+    assert "of the 200 unlabelled rows that the model calls 'spam', at least 0.8 are 'spam'?" in page.text
     assert "<b>" not in visitor.answer.text
     assert "⟨U+202E⟩" in page.text
     bounds = []
@@ -367,7 +367,7 @@ def test_of_several_thresholds_the_page_shows_which_are_proven(place: Place) -> 
         thresholds=[{"threshold": 0.25, "called_positive": 120}, {"threshold": 0.125, "called_positive": 200}],
     )
     page = visitor.open(f"/ui/audits/{audit}")
-    assert "of the 120 unlabelled rows that the model calls spam by the threshold 0.25" in page.text
+    assert "of the 120 unlabelled rows that the model calls 'spam' by the threshold 0.25" in page.text
     answers = {"rows": [*range(1001, 1016)], "labels": ["spam"] * 15}
     place.client.post(f"/audits/{audit}/labels", json=answers).raise_for_status()
     page = visitor.open(f"/ui/audits/{audit}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.db.tables import AuditRow
+from service.locales import locale_of, localized_sentence, read_in
 from service.models.verdicts import told_verdict, verdict_words
 
 CALLED = {3.0: 40, 2.0: 60, 1.0: 90}
@@ -36,9 +37,20 @@ def test_the_threshold_that_decides_is_spoken_of(
     assert (told["threshold"], told["standing"]) == (spoken_of, standing)
     said = verdict_words(audit, told)
     assert said is not None
-    begins = f"{standing} after 50 rows: of the {CALLED[spoken_of]} unlabelled rows that the model calls spam by the"
+    begins = f"{standing} after 50 rows: of the {CALLED[spoken_of]} unlabelled rows that the model calls 'spam' by the"
     assert said.startswith(f"{begins} threshold {spoken_of:g}, at least 0.9")
     assert ("the next threshold, 1, is refuted" in said) == goes_on
+
+
+def test_what_people_call_a_class_is_not_written_as_a_number_is(audit: AuditRow) -> None:
+    assert audit.pool is not None
+    audit.pool = audit.pool | {"positive": "1.5"}
+    said = verdict_words(audit)
+    assert said is not None
+    with read_in(locale_of("de")):
+        told = localized_sentence(said)
+    assert "calls '1.5' by" in told
+    assert "at least 0,9 are '1.5'" in told
 
 
 def test_nothing_is_told_before_the_first_answer(audit: AuditRow) -> None:
