@@ -26,9 +26,10 @@ demo: .venv/local  ## the main job, end to end, on real data
 serve: .venv/local  ## the whole stack in the foreground until Ctrl-C (make serve ARGS="--port 9000")
 	@$(BIN)/prefsvm serve $(ARGS)
 
-# The solvers are compiled once, and not by every process that the tests start at once; long test files come first.
-# Who shares that out on the processors has one thread. So are the sources, whatever the environment says: hundreds of
-# processes would each compile them anew, and those that read uploads may write nothing (.8 s of processor time, not .3).
+# The solvers are compiled once, and not by every process that the tests start at once. Who shares that out on the
+# processors has one thread. So are the sources, whatever the environment says: hundreds of processes would each compile
+# them anew, and those that read uploads may write nothing (.8 s of processor time, not .3). Test files come in order of
+# their names, so that the folders with the long ones are first.
 test: .venv/dev  ## all quick tests, with a real Postgres and a real Redis protocol server
 	@$(BIN)/python -m compileall -q $(SOURCES)
 	@unset PYTHONDONTWRITEBYTECODE; OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -P -c 'from solver.warm_up import FIRST, LATER; from worker.compiling import load; load((*FIRST, *LATER), (), lambda _: None)'
