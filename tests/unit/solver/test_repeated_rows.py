@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from solver import labelled_rows
 from solver.class_training import train as train_any
 from solver.content_hashes import hashes_of_rows
-from solver.estimators import PSVM, SVM, OneVsOne, OneVsRest
+from solver.estimators import PSVM, SVM, AutoClassifier, OneVsOne, OneVsRest
 from solver.features import Column, MatrixData, Table
 from solver.labelled_rows import fingerprints
 from solver.repeated_rows import Cases, told_of_repeats
@@ -191,7 +191,14 @@ def test_no_fold_learns_a_copy_of_what_it_leaves_out(split: str, certifies: bool
         assert len(plan.training_rows) == np.count_nonzero(y >= 0)  # all are learned in the end
 
 
-@pytest.mark.parametrize(("cls", "draws"), [(SVM, 12), pytest.param(PSVM, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("cls", "draws"),
+    [
+        (SVM, 12),
+        pytest.param(PSVM, 40, marks=pytest.mark.slow),
+        pytest.param(AutoClassifier, 60, marks=pytest.mark.slow),
+    ],
+)
 def test_left_out_scores_of_repeated_rows_with_labels_drawn_at_random_are_chance(cls: type[Any], draws: int) -> None:
     areas = []
     for seed in range(draws):
