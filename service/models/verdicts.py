@@ -21,10 +21,14 @@ def verdict_words(row: AuditRow, of_it: Mapping[str, Any] | None = None) -> str 
     reached = f"at {'most' if 'at_most' in row.objective else 'least'} {bound}{of_a_row}"
     with_confidence = f"(confidence {row.confidence:g})"
     if standing == "open":
-        said = f"open after {row.answered} rows whether {statement}; proved so far: {reached} {with_confidence}"
+        said = f"open after {_rows(row.answered)} whether {statement}; proved so far: {reached} {with_confidence}"
     else:
-        said = f"{standing} after {verdict['decided_after']} rows: {statement} {with_confidence}"
+        said = f"{standing} after {_rows(verdict['decided_after'])}: {statement} {with_confidence}"
     return said + _against_bound(row, verdict) + _next_words(row, verdict)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _next_words(row: AuditRow, verdict: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ def test_several_thresholds_in_the_terminal(
     assert "by the threshold -1e+09" in said
     # by the first threshold all rows are called positive: proven with one answer, and it goes on with the next
     said = prefsvm("audit", audit["id"], keys="yyq")
-    assert "proven after 1 rows" in said
+    assert "proven after 1 row:" in said
     assert "; the next threshold, 1e+09, is " in said
 
 

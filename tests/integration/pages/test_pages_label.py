@@ -500,11 +500,17 @@ def test_an_audit_of_a_cost_shows_what_a_row_costs_at_most(place: Place) -> None
     assert "Proved: a row costs at most" in page.text
 
 
-def test_an_audit_whose_rows_could_not_be_drawn_says_why(place: Place) -> None:
+def test_an_audit_whose_rows_could_not_be_drawn_says_why_and_where_to_go_on(place: Place) -> None:
     visitor, _, audit = begun(place, "failed")
     job = place.client.get(f"/audits/{audit}").json()["job"]
     with place.database.transaction() as session:
         error = orjson.dumps({"code": "no_rows", "message": "all rows have a label"}).decode()
         change = "UPDATE jobs SET status = 'failed', finished_at = now(), error = :error WHERE id = :id"
         session.execute(text(change), {"error": error, "id": job})
-    assert "No rows could be drawn: all rows have a label" in visitor.open(f"/ui/audits/{audit}").text
+    page = visitor.open(f"/ui/audits/{audit}")
+    assert "No rows could be drawn: all rows have a label" in page.text
+    assert page.links[-2:] == ["../../ui/models/failed#threshold", "../../ui/models/failed/label#prove"]
+    page = visitor.open("/ui/models/failed/label")
+    assert "No rows could be drawn" in page.text
+    assert "Rows are being drawn" not in page.text
+    assert re.search(r"<details open><summary>Begin an audit", visitor.answer.text)
