@@ -27,10 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.algorithms import ALGORITHMS
 from solver.evaluation import confusion, measures
 from solver.features import Column, MatrixData, Table
 from solver.report import Estimate, Measures
-from solver.training import ALGORITHMS, TrainingError, TrainingRequest, train
+from solver.training import TrainingError, TrainingRequest, train
 
 UNLABELLED, TEST = 600, 3000
 HARM = 0.01

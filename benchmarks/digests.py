@@ -4,10 +4,10 @@
     python -P benchmarks/digests.py --against before.json   # at another one, on the same machine
 
 Every algorithm on measurements, on short texts and on mails; besides, what has a path of its own: each solver, `tune`,
-three classes, missing values, every kind of objective. A digest holds for one processor and one set of libraries, so
-both ends are run on one machine. Three digests a training: of the arrays in the model file (what
-was solved), of the scores and decisions for rows that it has not seen, of the report without what the clock, the memory
-and ids say.
+three classes (one of them named, or all told apart), missing values, every kind of objective, rows that are left
+undecided, and no negative label. A digest holds for one processor and one set of libraries, so both ends are run on one
+machine. Three digests a training: of the arrays in the model file (what was solved), of the scores and decisions for
+rows that it has not seen, of the report without what the clock, the memory and ids say.
 """
 
 from __future__ import annotations
@@ -110,8 +110,16 @@ def trainings() -> Iterator[Training]:
         {"kind": "precision_recall", "precision": 0.8, "recall": 0.8},
     ):
         yield f"svm, {objective['kind']}", "tumours", {**tumours, "algorithm": "svm", "objective": objective}
+    undecided = {"kind": "f1", "abstain": {"precision": 0.9}}
+    yield "psvm, left undecided", "tumours", {**tumours, "algorithm": "psvm", "objective": undecided}
+    yield "auto, positives only", "texts", {**spam, "unlabeled": ["ham"], "algorithm": "auto", "objective": f1}
     for name in ("svm", "psvm"):
         yield f"{name}, mixed columns", "mixed", {"target": "kind", "positive": "b", "algorithm": name, "objective": f1}
+    for name in ("svm", "psvm", "auto"):
+        several = {"target": "kind", "algorithm": name, "objective": {"kind": "macro_f1"}}
+        yield f"{name}, three classes", "mixed", several
+    rest = {"target": "kind", "algorithm": "svm", "objective": {"kind": "accuracy"}, "scheme": "one_vs_rest"}
+    yield "svm, each class against the rest", "mixed", rest
 
 
 def sha256(value: Any) -> str:

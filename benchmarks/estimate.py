@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from solver.algorithms import validate_params
 from solver.estimate import BASE_BYTES, estimate_training
 from solver.features.matrix import MatrixData
-from solver.training import TrainingRequest, train, validate_params
+from solver.training import TrainingRequest, train
 from solver.warm_up import warm_up
 
 RESULTS = Path(__file__).resolve().parent / "results"

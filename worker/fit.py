@@ -25,8 +25,8 @@ from service.ingest.columnar import (
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
+from solver.algorithms import ALGORITHMS
 from solver.choices import DEFAULT_SCHEME
-from solver.class_training import TrainedClasses, train
 from solver.classes_report import MulticlassReport
 from solver.compared_rows import decisions_on_test
 from solver.corrections import PERSON
@@ -39,7 +39,8 @@ from solver.parts import OnePart, PartComputed, PartExecutor, numerics
 from solver.report import Report, ReportedPoint
 from solver.retuning import chosen_point
 from solver.tensor_file import read_tensors, write_tensors
-from solver.training import ALGORITHMS, Corrections, Progress, TrainedModel, TrainingError, TrainingRequest
+from solver.training import Corrections, Progress, TrainedClasses, TrainedModel, TrainingError, TrainingRequest
+from solver.training.several_classes import train
 from solver.warm_up import FIRST, LATER, give_back
 from worker.asked_encoder import AskedEncoder
 from worker.compiling import keep_nothing, load

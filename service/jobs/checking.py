@@ -25,24 +25,21 @@ from service.jobs.class_checking import (
 )
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
+from solver.algorithms import ALGORITHMS, POSITIVES_ONLY, ParamError, validate_params
 from solver.estimate import Demand, estimate_classes, estimate_training
 from solver.kinds import identifier_warning
 from solver.labels import all_but, folded, folding, spelling_warning, unclear_labels
 from solver.operating_point import Objective, ObjectiveError, check_rule
-from solver.training import (
-    ALGORITHMS,
+from solver.positives_only import share_below
+from solver.refusals import (
     BINARY_LABELS,
     FEWEST_OF_A_CLASS,
     NO_ABSTAINING,
-    POSITIVES_ONLY,
-    ParamError,
     many_labels,
     may_lack_negatives,
     no_unlabelled,
     one_class,
-    share_below,
     too_few_labelled,
-    validate_params,
 )
 
 AUTO = "auto"

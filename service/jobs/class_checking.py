@@ -13,8 +13,8 @@ from solver.choices import DEFAULT_SCHEME, MOST_CLASSES, is_of_classes
 from solver.estimate import Demand
 from solver.labels import folded
 from solver.multiclass import ClassObjective, ClassObjectiveError
-from solver.training import KEEP_OF_SEVERAL, left_out_needed, too_few_labelled
-from solver.training import many_classes as many_classes
+from solver.refusals import KEEP_OF_SEVERAL, left_out_needed, too_few_labelled
+from solver.refusals import many_classes as many_classes
 
 HOW_TO_TELL_APART = (
     "; it names the class that is told from all others; to tell all of them apart, ask for the objective macro_f1, "

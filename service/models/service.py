@@ -57,9 +57,9 @@ from solver.classes_report import MulticlassReport, is_of_several
 from solver.evaluation import Sigmoid
 from solver.evaluation.probability import band_probabilities
 from solver.operating_point import Objective
+from solver.refusals import NO_ABSTAINING
 from solver.report import Promise, Report, ReportedPoint
 from solver.retuning import NotOfTheCurveError, chosen_point, stored_promise
-from solver.training import NO_ABSTAINING
 
 logger = logging.getLogger("prefsvm.models")
 MOST_NAMES = 50

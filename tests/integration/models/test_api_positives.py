@@ -20,7 +20,7 @@ from service.cli.main import app
 from service.db.session import Database
 from service.settings import Settings
 from solver.model_file import read_model
-from solver.training import NO_ABSTAINING
+from solver.refusals import NO_ABSTAINING
 
 ROWS, LABELLED = 600, 80
 RNG = np.random.default_rng(0)

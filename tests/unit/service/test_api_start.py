@@ -14,6 +14,7 @@ def test_the_api_starts_without_what_only_training_needs():
         *("scipy.stats", "scipy.optimize", "sklearn", "numba", "alembic", "pyarrow", "pandas", "celery", *HTTP_CLIENTS),
         # What SciPy's array interface asks NumPy for, and what loading the tables of charsets takes.
         *("numpy.f2py", "numpy.testing", "unittest", "charset_normalizer", "encodings.gb18030", "encodings.mac_roman"),
+        "solver.training",
     )
     script = f"import sys, service.app; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)

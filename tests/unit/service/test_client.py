@@ -26,7 +26,7 @@ from service.cli.main import app
 from service.ingest import numbers
 from service.ingest.options import FORMATS
 from service.models.objectives import ObjectiveBody
-from solver.training import ALGORITHMS
+from solver.algorithms import ALGORITHMS
 
 
 def of_two_rows(places: str) -> ClientError:

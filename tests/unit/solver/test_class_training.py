@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.algorithms import validate_params
 from solver.class_succession import decide_of_classes
-from solver.class_training import TrainedClasses, train
 from solver.classes_report import MulticlassControl, MulticlassReport, any_report
 from solver.estimate import estimate_classes
 from solver.explaining import explain
@@ -21,7 +21,8 @@ from solver.model_file import ClassesModel, ModelFileError, read_any_model, writ
 from solver.multiclass import ProblemScores
 from solver.multiclass.decision import SharedExpansion
 from solver.report import CurvePoints, Report, Succession
-from solver.training import Corrections, TrainingError, TrainingRequest, validate_params
+from solver.training import Corrections, TrainedClasses, TrainingError, TrainingRequest
+from solver.training.several_classes import train
 
 CENTRES = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
 NAMES = ["a", "b", "c"]

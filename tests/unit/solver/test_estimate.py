@@ -2,8 +2,8 @@
 
 import pytest
 
+from solver.algorithms import validate_params
 from solver.estimate import estimate_training
-from solver.training import validate_params
 
 GIB = 1 << 30
 

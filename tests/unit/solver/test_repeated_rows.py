@@ -11,13 +11,14 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from solver import labelled_rows
-from solver.class_training import train as train_any
 from solver.content_hashes import hashes_of_rows
 from solver.estimators import PSVM, SVM, AutoClassifier, OneVsOne, OneVsRest
 from solver.features import Column, MatrixData, Table
 from solver.labelled_rows import fingerprints
 from solver.repeated_rows import Cases, told_of_repeats
-from solver.training import TrainingRequest, _prepare
+from solver.training import TrainingRequest
+from solver.training.several_classes import train as train_any
+from solver.training.task import prepare
 
 CASES, OTHERS = 40, 60
 
@@ -155,7 +156,7 @@ def test_copies_of_test_rows_are_not_trained_on(kind: str, classes: int) -> None
     X, y = repeated(1, classes)
     labels = np.array([None if code < 0 else f"c{code}" for code in y], dtype=object)
     several = {"positive": "c1"} if classes == 2 else {"objective": {"kind": "macro_f1"}}
-    task = _prepare(kinds_of_data(X, kind), labels, TrainingRequest(test_fraction=0.3, **several), None)
+    task = prepare(kinds_of_data(X, kind), labels, TrainingRequest(test_fraction=0.3, **several), None)
     rows = [row.tobytes() for row in X] if kind in ("table", "dense") else contents(kinds_of_data(X, kind))
     rows = [str(row) for row in rows]
     tested = [rows[row] for row in task.test_rows]

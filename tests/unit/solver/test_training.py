@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import confusion_matrix
 
-from solver.class_training import train as train_any
+from solver.algorithms import ALGORITHMS, ParamError, validate_params
 from solver.estimators import PSVM, SVM
 from solver.evaluation import WORTH_FOR_INTERVALS, ConfusionCounts, measures, wilson
 from solver.features import Column, FeatureError, MatrixData, Table
@@ -26,18 +26,9 @@ from solver.model_file import read_model, write_model
 from solver.operating_point import Objective
 from solver.report import Classes, Judgement, Refit, RowCounts
 from solver.retuning import chosen_point
-from solver.training import (
-    ALGORITHMS,
-    ParamError,
-    Progress,
-    TrainedModel,
-    TrainingError,
-    TrainingRequest,
-    _another_method,
-    _measured_method,
-    train,
-    validate_params,
-)
+from solver.training import Progress, TrainedModel, TrainingError, TrainingRequest, train
+from solver.training.several_classes import train as train_any
+from solver.training.two_classes import _another_method, _measured_method
 
 Labels = NDArray[np.object_]
 
@@ -226,7 +217,7 @@ def test_other_labels_need_a_positive() -> None:
     with pytest.raises(TrainingError, match="name it in `positive`") as caught:
         train(table, labels, request(positive=None))
     assert caught.value.code == "objective"
-    with pytest.raises(TrainingError, match="class_training") as caught:
+    with pytest.raises(TrainingError, match="several_classes") as caught:
         train(table, labels, request(positive=None, objective={"kind": "macro_f1"}))
     assert caught.value.code == "positive_needed"
 
@@ -479,8 +470,8 @@ def test_a_training_stopped_in_its_first_solve_has_a_model_with_a_threshold() ->
 
 
 def test_a_stopped_training_measures_as_many_test_rows_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.training._HURRIED_SECONDS", 0.0)
-    monkeypatch.setattr("solver.training._HURRIED_ROWS", 30)
+    monkeypatch.setattr("solver.training.measuring._HURRIED_SECONDS", 0.0)
+    monkeypatch.setattr("solver.training.measuring._HURRIED_ROWS", 30)
     table, labels = blobs(1000, 0)
     wish = request(algorithm="svm", test_fraction=0.2)
     stopped = train(table, labels, wish, progress=lambda p: p.phase == "training").report

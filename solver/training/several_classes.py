@@ -1,15 +1,13 @@
-"""Training of several classes: what `solver.training` does for two, on the same prepared task.
+"""From a data set and a request to a model of several classes and its report.
 
-That module reads and checks rows, labels and request; `train` here is for whoever does not know how many classes there
-are.
+`train` here is for whoever does not know how many classes there are: it trains two as `two_classes` does.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +25,7 @@ from solver.classes_report import (
     MulticlassReport,
     MulticlassRows,
 )
+from solver.corrections import Corrections
 from solver.estimators import OneVsOne, OneVsRest
 from solver.features import MatrixData, MatrixFeatures, Table, TableFeatures
 from solver.method_limits import auto_is_svm
@@ -43,46 +42,20 @@ from solver.parts import ALONE, PartExecutor
 from solver.peak_memory import peak_memory_bytes
 from solver.report import Estimate, ModelColumn, Promise, Refit, few_of_a_kind
 from solver.row_model import producer
-from solver.training import (
-    _TRAINING_DONE,
-    _UNLABELLED,
-    Corrections,
-    Progress,
-    TrainedModel,
-    TrainingError,
-    TrainingRequest,
-    _encoder_of,
-    _features_of,
-    _not_refitted,
-    _of_all_rows,
-    _prepare,
-    _some_unlabelled,
-    _Stopwatch,
-    _Task,
-    _test_warnings,
-    _train_prepared,
-)
+from solver.training.fitted_features import encoder_of, fit_features
+from solver.training.measuring import some_unlabelled, warnings_of_test_rows
+from solver.training.refitting import train_twice
+from solver.training.request import Progress, TrainingError, TrainingRequest
+from solver.training.result import TrainedClasses, TrainedModel
+from solver.training.stopwatch import TRAINING_DONE, Stopwatch
+from solver.training.target import UNLABELLED
+from solver.training.task import Task, prepare
+from solver.training.two_classes import train_two_classes
 from solver.typing import FloatArray, IndexArray
 
-_MEASURED: Final = 0.5
-_REFITTING: Final = "refitting"
 _CONTROLLED: Final = 0.9
 """Share of the training that is done when the model is fitted, and its control is not."""
 _PLAIN_SVM: Final = "plain_svm"
-
-
-@dataclass(frozen=True)
-class TrainedClasses:
-    """Result of `train` where there are several classes.
-
-    Attributes
-    ----------
-    model : ClassesModel
-    report : MulticlassReport
-    """
-
-    model: ClassesModel
-    report: MulticlassReport
 
 
 def train(
@@ -98,38 +71,33 @@ def train(
 
     Parameters and errors are those of `solver.training.train`.
     """
-    watch = _Stopwatch(progress)
-    task = _prepare(data, labels, request, corrections)
+    watch = Stopwatch(progress)
+    task = prepare(data, labels, request, corrections)
     if task.class_objective is None:
-        return _train_prepared(task, parts, watch)
+        return train_two_classes(task, parts, watch)
     return _train_classes(task, task.class_objective, watch)
 
 
-def _train_classes(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> TrainedClasses:
+def _train_classes(task: Task, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses:
     """Train problems of two classes on the rows of a task, measure on its test rows, and learn from those too."""
-    request = task.request
-    if not (request.refit and len(task.test_rows)):
+    if not (task.request.refit and len(task.test_rows)):
         trained = _train_once(task, objective, watch)
     else:
-        began = time.monotonic()
-        trained = _train_once(task, objective, watch.part(0.0, _MEASURED))
-        seconds = time.monotonic() - began
-        again = None
-        if not watch.stopped and (request.max_seconds is None or 2 * seconds < request.max_seconds):
-            with watch.phase(_REFITTING):
-                again = _refit(task, objective, watch.part(_MEASURED, 1.0, within=_REFITTING))
-        if again is None or watch.stopped:
-            trained = replace(trained, report=_not_refitted(trained.report, stopped=watch.stopped))
-        else:
-            trained = _measured_before(again, trained, task, watch.seconds)
+        trained, _ = train_twice(
+            task,
+            watch,
+            lambda part: _train_once(task, objective, part),
+            lambda part: _refit(task, objective, part),
+            lambda again, before, seconds: _measured_before(again, before, task, seconds),
+        )
     watch.report(1.0)
     return trained
 
 
-def _refit(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> TrainedClasses | None:
+def _refit(task: Task, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses | None:
     """The model of all rows; None where it was stopped before the end, as the one before is there."""
     try:
-        return _train_once(_of_all_rows(task), objective, watch)
+        return _train_once(task.of_all_rows(), objective, watch)
     except TrainingError:
         if not watch.stopped:
             raise
@@ -137,7 +105,7 @@ def _refit(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> Trained
 
 
 def _measured_before(
-    again: TrainedClasses, measured: TrainedClasses, task: _Task, seconds: dict[str, float]
+    again: TrainedClasses, measured: TrainedClasses, task: Task, seconds: dict[str, float]
 ) -> TrainedClasses:
     """The model trained again, with what the test rows said of the one before."""
     before, report = measured.report, again.report
@@ -153,23 +121,23 @@ def _measured_before(
         controls=controls,
         refit=Refit(labelled=report.rows.labelled, measured=task.learned_labels),
         timings=seconds,
-        warnings=list(dict.fromkeys([*report.warnings, *_test_warnings(task, None)])),
+        warnings=list(dict.fromkeys([*report.warnings, *warnings_of_test_rows(task, None)])),
     )
     return replace(again, report=report)
 
 
-def _train_once(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> TrainedClasses:
+def _train_once(task: Task, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses:
     """Train on the rows that are to be trained on, and measure on the test rows, if there are any."""
     with watch.phase("features"):
-        features, X, feature_warnings = _features_of(task, watch)
+        features, X, feature_warnings = fit_features(task, watch)
     with watch.phase("training"):
         estimator = _fit(task, X, _estimator(task), objective, _within(watch, 0.0, _CONTROLLED))
         control = _fit(task, X, _plain_svm(task), None, _within(watch, _CONTROLLED, 1.0))
     with watch.phase("evaluating"):
-        watch.report(_TRAINING_DONE)
+        watch.report(TRAINING_DONE)
         model = _model_of(task, objective, features, estimator)
         fitted: ClassesReport = estimator.report_
-        some = _some_unlabelled(task, in_a_hurry=watch.stopped)
+        some = some_unlabelled(task, in_a_hurry=watch.stopped)
         said = model.decision.says(model.scores(X[some]))
         costs = objective.cost_matrix(list(task.target.classes)) if objective.kind == "cost" else None
         # of one that was stopped the scores are 0, and figures would be those of no SVM
@@ -195,7 +163,7 @@ def _train_once(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> Tr
             methods=_methods(estimator),
             unlabelled=_decided(task, said),
             features=features.n_features,
-            encoder=_encoder_of(model),
+            encoder=encoder_of(model),
             columns=[ModelColumn(**column) for column in model.columns],
             curves=fitted.curves,
             feedback=task.feedback(),
@@ -205,14 +173,14 @@ def _train_once(task: _Task, objective: ClassObjective, watch: _Stopwatch) -> Tr
             warnings=[
                 *few_of_a_kind([*task.warnings(), *feature_warnings]),
                 *few_of_a_kind(fitted.warnings),
-                *_test_warnings(task, None),
+                *warnings_of_test_rows(task, None),
                 *_worthless(fitted),
             ],
         )
     return TrainedClasses(model, report)
 
 
-def _within(watch: _Stopwatch, begin: float, end: float) -> Callable[[float, Mapping[str, Any]], bool]:
+def _within(watch: Stopwatch, begin: float, end: float) -> Callable[[float, Mapping[str, Any]], bool]:
     """A callback of estimators whose training is this share of the phase.
 
     A function, as scikit-learn copies what estimators hold, and functions are their own copies.
@@ -227,7 +195,7 @@ def _within(watch: _Stopwatch, begin: float, end: float) -> Callable[[float, Map
 # -- estimators --------------------------------------------------------------------------------------------------------
 
 
-def _estimator(task: _Task) -> Any:
+def _estimator(task: Task) -> Any:
     """The estimator of a problem of two classes.
 
     `auto` is the SVM where it would try nothing else for any problem: then all are trained together.
@@ -237,7 +205,7 @@ def _estimator(task: _Task) -> Any:
     of_pairs = task.request.scheme == "one_vs_one"
     fewest = int(by_class[:2].sum() if of_pairs else by_class.sum())
     problems = number_of_problems(len(by_class), task.request.scheme)
-    unlabelled = int(np.count_nonzero(codes == _UNLABELLED))
+    unlabelled = int(np.count_nonzero(codes == UNLABELLED))
     is_plain = task.spec.name == AUTO and auto_is_svm(
         fewest, unlabelled, None if seconds is None else seconds / problems
     )
@@ -250,7 +218,7 @@ def _estimator(task: _Task) -> Any:
     ).within(seconds)
 
 
-def _plain_svm(task: _Task) -> Any:
+def _plain_svm(task: Task) -> Any:
     """The supervised SVM with the same kernel."""
     spec = ALGORITHMS["svm"]
     names = ("C", "kernel", "gamma", "degree", "coef0", "class_weight", "tol", "max_iter", "cache_size", "device")
@@ -259,7 +227,7 @@ def _plain_svm(task: _Task) -> Any:
 
 
 def _fit(
-    task: _Task,
+    task: Task,
     X: FloatArray | sparse.csr_array,
     estimator: Any,
     objective: ClassObjective | None,
@@ -290,7 +258,7 @@ def _methods(estimator: OneVsOne | OneVsRest) -> dict[str, int]:
 
 
 def _model_of(
-    task: _Task, objective: ClassObjective, features: TableFeatures | MatrixFeatures, estimator: OneVsOne | OneVsRest
+    task: Task, objective: ClassObjective, features: TableFeatures | MatrixFeatures, estimator: OneVsOne | OneVsRest
 ) -> ClassesModel:
     return ClassesModel(
         algorithm=task.spec.name,
@@ -308,13 +276,13 @@ def _model_of(
 # -- what it reached ---------------------------------------------------------------------------------------------------
 
 
-def _counted(task: _Task) -> MulticlassRows:
+def _counted(task: Task) -> MulticlassRows:
     codes, corrected = task.target.codes, task.corrected
     return MulticlassRows(
         total=task.n_rows,
-        labelled=int(np.count_nonzero(codes != _UNLABELLED)),
+        labelled=int(np.count_nonzero(codes != UNLABELLED)),
         by_class=np.bincount(codes[codes >= 0], minlength=len(task.target.classes)).tolist(),
-        unlabelled=task.target.count(_UNLABELLED),
+        unlabelled=task.target.count(UNLABELLED),
         test=len(task.test_rows),
         dropped=task.n_rows - corrected.data.n_rows,
         feedback=None if corrected.report is None else int(np.count_nonzero(corrected.changed)),
@@ -322,7 +290,7 @@ def _counted(task: _Task) -> MulticlassRows:
 
 
 def _on_test(
-    task: _Task,
+    task: Task,
     model: ClassesModel,
     controls: Mapping[str, tuple[ProblemScores, ClassesDecision]],
     costs: FloatArray | None,
@@ -357,12 +325,12 @@ def _controls(
     }
 
 
-def _decided(task: _Task, said: IndexArray) -> DecidedByClass | None:
+def _decided(task: Task, said: IndexArray) -> DecidedByClass | None:
     """What the model says of the unlabelled rows, some of which it was asked about."""
     if not len(said):
         return None
     return DecidedByClass(
-        rows=int(np.count_nonzero(task.train_codes == _UNLABELLED)),
+        rows=int(np.count_nonzero(task.train_codes == UNLABELLED)),
         measured=len(said),
         said=np.bincount(said[said >= 0], minlength=len(task.target.classes)).tolist(),
         undecided=int(np.count_nonzero(said < 0)),
