@@ -31,12 +31,15 @@ class Locale:
         What stands before the part of a number that is not whole, and between its thousands.
     day : str
         A day in digits, as `strftime` takes it.
+    percentage : str
+        A number of percent, as `format` takes it.
     """
 
     tag: str
     point: str
     thousands: str
     day: str
+    percentage: str = "{}%"
 
 
 ENGLISH: Final = Locale("en", ".", ",", "%Y-%m-%d")
@@ -56,11 +59,20 @@ _HABITS: Final = (
     (".", ",", "%m/%d/%Y", "en-us"),
 )
 """What stands in numbers, how days are written, and of which languages; a region where it differs from its language."""
-LOCALES: Final = {tag: Locale(tag, *habits) for *habits, tags in _HABITS for tag in tags.split()}
+_BLANK_BEFORE_PERCENT: Final = "ca cs da de de-at es fi fr fr-ca hr lt nb no ro ru sk sl sv"
+_PERCENTAGES: Final = dict.fromkeys(_BLANK_BEFORE_PERCENT.split(), f"{{}}{_BLANK}%") | {"tr": "%{}"}
+"""Where the sign does not stand right behind the number."""
+LOCALES: Final = {
+    tag: Locale(tag, point, thousands, day, _PERCENTAGES.get(tag, "{}%"))
+    for point, thousands, day, tags in _HABITS
+    for tag in tags.split()
+}
 _read_in: ContextVar[Locale] = ContextVar("locale", default=ENGLISH)
+GIVEN: Final = r"“[^”]*”|‘[^’]*’|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)"
+"""What people gave stands in quotes (a pattern): an apostrophe within a word begins none."""
 _PARTS = re.compile(
-    # What people gave stands in quotes: an apostrophe within a word begins none.
-    r"(?P<given>“[^”]*”|‘[^’]*’|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w))"
+    rf"(?P<given>{GIVEN})"
+    r"|(?P<share>(?<![\w.,:/])(?<!\w-)(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?) ?%(?!\w)"
     # Not a version, an address, a time, or the end of a name.
     r"|(?P<number>(?<![\w.,:/])(?<!\w-)(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+)(?:e[+-]?\d+)?(?![\w:/-]|[.,]\d))"
 )
@@ -103,7 +115,18 @@ def localized_sentence(sentence: str) -> str:
     """Return a sentence with its numbers as they are written here. What stands in quotes is somebody's, and stays."""
     if _read_in.get() is ENGLISH:
         return sentence
-    return _PARTS.sub(lambda found: found[0] if found["given"] else localized(found[0]), sentence)
+    return _PARTS.sub(_localized_part, sentence)
+
+
+def _localized_part(found: re.Match[str]) -> str:
+    if found["given"]:
+        return found[0]
+    return percentage(found["share"]) if found["share"] else localized(found[0])
+
+
+def percentage(number: str) -> str:
+    """Return a number of percent, written as Python does, with its sign, as it is written here."""
+    return _read_in.get().percentage.format(localized(number))
 
 
 def localized_day(day: date) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from service.locales import localized
+from service.locales import localized, percentage
 
 MOST_CHARACTERS = 2000
 """Of anything that a page shows."""
@@ -58,7 +58,12 @@ def number(value: float) -> str:
 
 def percent(share: float | None) -> str:
     """Return a share in percent, with a digit behind the point where it is not whole."""
-    return "–" if share is None else localized(f"{100 * share:.1f}".removesuffix(".0")) + " %"
+    return "–" if share is None else percentage(f"{100 * share:.1f}".removesuffix(".0"))
+
+
+def small_percent(share: float) -> str:
+    """Return a share in percent that may be far below one: 0.01 is not 0."""
+    return percentage(f"{100 * share:.4g}")
 
 
 def chance(probability: float | None) -> str:

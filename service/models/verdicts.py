@@ -100,10 +100,11 @@ def is_contradicted(row: AuditRow, verdict: Mapping[str, Any]) -> bool:
 def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
     if not is_contradicted(row, verdict):
         return ""
-    reached = f"at {'most' if 'at_most' in row.objective else 'least'} {verdict['bound']:.4g}"
+    of_a_row = " a row" if row.objective["kind"] == "cost" else ""
+    reached = f"at {'most' if 'at_most' in row.objective else 'least'} {verdict['bound']:.4g}{of_a_row}"
     return (
         f"; the answers since speak against what was proved ({reached}): all together they say "
-        f"{verdict['estimate']:.4g}, so this is one of the proofs that go wrong at this confidence"
+        f"{verdict['estimate']:.4g}{of_a_row}, so this is one of the proofs that go wrong at this confidence"
     )
 
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
+from service.locales import GIVEN
 from service.models.schemas import ProvenThresholds
-from service.shown_text import number, percent
+from service.shown_text import number, percent, small_percent
 from solver.report import Promise
 
 MOST_FLOORS = 5
 """What is asked of single classes, named in a sentence."""
-LEVELS: Mapping[str | None, str] = {
+LEVELS: Mapping[str, str] = {
     "proven": "Proven",
     "likely": "Likely",
     "open": "Not sure enough",
     "missed": "Not reached",
-    None: "No target",
 }
+AIMS: Mapping[str, str] = {
+    "cost": "Least cost",
+    "f1": "Best F1",
+    "f_beta": "Best F-beta",
+    "macro_f1": "Best macro-F1",
+    "accuracy": "Best accuracy",
+}
+"""Of objectives without a target: there is nothing to be reached, but something that is as good as can be."""
 
 STATUSES: Mapping[str, str] = {
     "met": "met",
@@ -55,7 +65,7 @@ def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
             )
         case {"kind": "false_positive_rate" | "ham_loss", "at_most": at_most}:
             others = "good mails" if objective["kind"] == "ham_loss" else "other rows"
-            return f"Of the {others}, it flags at most {number(100 * at_most)} %{sure}"
+            return f"Of the {others}, it flags at most {small_percent(at_most)}{sure}"
         case {"kind": "macro_f1"}:
             return f"The highest mean of the classes' F1{_floors(objective, sure)}"
         case {"kind": "accuracy"}:
@@ -97,12 +107,47 @@ def proven_words(part: ProvenThresholds) -> str:
     said = {
         "precision": f"of what is flagged, at least {percent(part.bound)} is right",
         "recall": f"at least {percent(part.bound)} is found of what is there",
-        "false_positive_rate": f"of the other rows, at most {number(100 * part.bound)} % are flagged",
+        "false_positive_rate": f"of the other rows, at most {small_percent(part.bound)} are flagged",
         "cost": f"a row costs at most {number(part.bound)}, on average",
     }[part.measure]
     return f"{at}{of_them.get(part.measure, '')}, {said} (confidence {percent(part.confidence)})"
 
 
-def promise_level(level: str | None) -> str:
-    """Say how far a target can be relied on, in a word or two."""
+def promise_level(level: str | None, objective: Mapping[str, Any]) -> str:
+    """Say how far a target can be relied on, in a word or two; without one, what the threshold was chosen for."""
+    if level is None:
+        return AIMS.get(str(objective.get("kind")), "Not known")
     return LEVELS.get(level, "Not known")
+
+
+_NUMBER = r"(?:0?\.\d+|[01](?:\.0+)?)(?![\w%]|[.,]\d)"
+_NUMBERS = rf"{_NUMBER}(?: → {_NUMBER})?(?: \({_NUMBER} to {_NUMBER}\))?"
+_MEASURE = r"(?:[Pp]recision|[Rr]ecall|F1|F[\d.]+|F-beta|[Ff]alse positive rate|[Hh]am loss|[Cc]onfidence)"
+_SHARES = re.compile(
+    rf"{GIVEN}"
+    rf"|\b{_MEASURE}(?: of| on its calibration rows is)?(?: at (?:least|most))? (?P<of>{_NUMBERS})"
+    rf"(?:, that of the older one on its own (?P<older>{_NUMBERS}))?"
+    rf"|\b(?:at (?:least|most)|that) (?P<so>{_NUMBER})(?= (?:are|of those|was asked)\b)"
+    rf"|(?:\bproved so far: |\bproved of it so far |\bproved \()at (?:least|most) (?P<proved>{_NUMBER})(?! a row)"
+    rf"|\b(?:all together they say|ask for(?: at most)?|where) (?P<said>{_NUMBER})(?! a row)"
+)
+"""Where sentences of the service hold shares, as `solver.promise` and `service.models.verdicts` write them."""
+
+
+def shares_in_percent(sentence: str) -> str:
+    """Return a sentence of the service with its shares in percent, as all others are that people read.
+
+    Scores, thresholds and costs stay as they are, and so does what stands in quotes.
+    """
+    return _SHARES.sub(_in_percent, sentence)
+
+
+def _in_percent(found: re.Match[str]) -> str:
+    said = found[0]
+    for part in filter(None, found.groups()):
+        said = said.replace(part, re.sub(_NUMBER, lambda share: f"{_hundredfold(share[0])}%", part))
+    return said
+
+
+def _hundredfold(share: str) -> str:
+    return f"{(100 * Decimal(share)).normalize():f}"

@@ -237,7 +237,7 @@ def _objective(form: Form, abstain: str) -> ObjectiveBody:
     except (ValueError, ValidationError):
         raise InvalidRequest.of(
             "form.target",
-            "should be a share above 0 % and up to 100 %, or one below 100 % to be lost, or costs above 0",
+            "should be a share above 0% and up to 100%, or one below 100% to be lost, or costs above 0",
         ) from None
 
 

@@ -85,7 +85,16 @@ class Room:
             (
                 *(showing.exact, showing.hint, showing.sentence, showing.cell, showing.long, shown_text.size),
                 *(showing.ago, showing.moment, alone_words, objective_words, promise_level, words.job_words),
-                *(charts.signed, charts.bar_of, words.event_words, words.told, proven_words, localized, localized_day),
+                *(
+                    charts.signed,
+                    charts.bar_of,
+                    shown_text.small_percent,
+                    words.event_words,
+                    words.told,
+                    proven_words,
+                    localized,
+                    localized_day,
+                ),
             ),
         )
         self._environment.globals |= {"has_docs": has_docs, "keys_required": keys_required}

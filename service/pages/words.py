@@ -8,6 +8,7 @@ from typing import Any
 
 from service.errors import Problem
 from service.jobs.schemas import Job, JobEvent, JobStatus
+from service.shown_text import percent
 
 PHASES: Mapping[str, str] = {
     "preparing": "Getting ready",
@@ -54,7 +55,7 @@ def event_words(event: JobEvent) -> str:
             told, done = data.get("round"), data.get("progress")
             if "message" in data:
                 return f"{phase}: {data['message']}"
-            of_all = f", {100 * done:.0f} % of all is done" if isinstance(done, float) else ""
+            of_all = f", {percent(round(done, 2))} of all is done" if isinstance(done, float) else ""
             return (f"{phase}: round {told}" if isinstance(told, int | str) else phase) + of_all
         case "parts":
             return "Parts of the work were offered to other workers"

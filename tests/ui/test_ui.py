@@ -17,11 +17,16 @@ import pytest
 from browser import Tab, program
 
 from service.local.stack import Stack
+from service.locales import ENGLISH, LOCALES, read_in
+from service.shown_text import percent
 
 pytestmark = [
     pytest.mark.ui,
     pytest.mark.skipif(program() is None, reason="there is no Chromium here (Debian: apt install chromium)"),
 ]
+
+
+PERCENT = "{style: 'percent', maximumFractionDigits: 1}"
 
 
 def test_from_nothing_to_a_threshold_that_is_used_by_the_keyboard_alone(stack: str, browser: Callable[[], Tab]) -> None:
@@ -60,7 +65,7 @@ def test_from_nothing_to_a_threshold_that_is_used_by_the_keyboard_alone(stack: s
     assert point is not None
     assert float(said) == point["threshold"]
     # The handle stands where the threshold in use is.
-    form = "new Intl.NumberFormat(undefined, {style: 'percent', maximumFractionDigits: 1})"
+    form = f"new Intl.NumberFormat(undefined, {PERCENT})"
     share = tab.run(f"{form}.format({point['calibration']['precision']['value']})")
     assert tab.until("document.getElementById('precision').textContent") == share
     # What was applied is what was shown; what is asked of the model is what it was trained for.
@@ -583,7 +588,11 @@ def test_numbers_and_days_are_written_in_the_language_of_the_browser(stack: str,
     tab.open(f"{stack}/ui/models/tumours")
     tab.until("document.getElementById('thousand').textContent.startsWith('Of 1.000 rows: ')")
     assert tab.run("/^\\d+(,\\d)? %$/.test(document.getElementById('recall').textContent.replace('\u00a0', ' '))")
-    assert re.search(r"(precision|recall) of 0,\d\d", tab.text())
+    assert re.search(r"(precision|recall) of \d+(,\d+)?\u00a0%", tab.text())
+    shares = f"{json.dumps(['en', *LOCALES])}.map((tag) => [tag, new Intl.NumberFormat(tag, {PERCENT}).format(0.955)])"
+    for tag, written in tab.run(shares):
+        with read_in(LOCALES.get(tag, ENGLISH)):
+            assert percent(0.955) == written, tag
     assert tab.run("document.querySelector('#wish [name=lost]').value") == "0.1"  # what a form sends
     days = tab.run("[...document.querySelectorAll('#drift ~ .cards svg text')].map((each) => each.textContent)")
     assert not days or any(re.fullmatch(r"\d\d\.\d\d\.\d{4}", day) for day in days)

@@ -111,7 +111,7 @@ def test_figures_of_a_report_are_those_of_the_call(client: httpx.Client, databas
     page = client.get(f"/models/{model}/report.html").text
     point = client.get(f"/models/{model}").json()["report"]["calibration"]
     precision = point["precision"]
-    shown = " ".join(f"{100 * precision[name]:.1f}".removesuffix(".0") + " %" for name in ("value", "low", "high"))
+    shown = " ".join(f"{100 * precision[name]:.1f}".removesuffix(".0") + "%" for name in ("value", "low", "high"))
     assert shown in re.sub(r" \(| to|\)", lambda found: " " if found[0] == " (" else "", page)
     at = client.get(f"/models/{model}/thresholds").json()["points"][-1]["threshold"]
     client.post(f"/models/{model}/operating-points", json={"threshold": at, "apply": True}).raise_for_status()

@@ -61,7 +61,7 @@ def test_what_classes_cannot_be_told_by_is_said_beside_the_form(client: httpx.Cl
     assert not [form for form in page.forms if form["action"].endswith("/ui/train")]
     visitor = Visitor(client)
     page = visitor.open(f"/ui/datasets/{dataset}/train?target=kind&floor-precision-apple=95")
-    assert "with precision 95 % of “apple”" in page.text
+    assert "with precision 95% of “apple”" in page.text
     assert 'plum "<b>"' not in visitor.answer.text
     visitor.send(page, "/ui/train")
     job = client.get("/jobs").json()["items"][0]

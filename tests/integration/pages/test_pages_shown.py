@@ -33,7 +33,7 @@ def test_the_example_leads_on_to_a_training(client: httpx.Client) -> None:
     assert "398" in page.text
     (train,) = {link for link in page.links if link.endswith("/train")}
     page = visitor.open(train)
-    assert "It finds at least 95 % of the “malignant” rows." in page.text
+    assert "It finds at least 95% of the “malignant” rows." in page.text
     body = orjson.loads(page.form("/ui/train")["fields"]["request"])
     assert (body["target"], body["positive"]) == ("diagnosis", "malignant")
     first = visitor.send(page, "/ui/train")
@@ -320,7 +320,7 @@ def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database
     page = visitor.open("/ui/models/filter")
     assert "Of 1,000 rows like the labelled ones: 500 flagged, 100 of them wrong, 0 missed." in page.text
     page = visitor.open("/ui/models/filter?kind=recall&target=90")
-    assert "It finds at least 90 % of the “spam” rows" in page.text
+    assert "It finds at least 90% of the “spam” rows" in page.text
     assert client.get(f"/models/{model}/operating-points").json()["items"] == []  # looking changes nothing
     page = visitor.send(page, "/use")
     assert client.get(f"/models/{model}").json()["operating_point"]["objective"]["target"] == 0.9
@@ -330,7 +330,7 @@ def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database
     page = visitor.send(visitor.open("/ui/models/filter?kind=ham_loss&lost=2,5"), "/use")
     applied = client.get(f"/models/{model}").json()["operating_point"]["objective"]
     assert applied == {"kind": "ham_loss", "at_most": 0.025}
-    assert "Of the good mails, it flags at most 2.5 %" in page.text
+    assert "Of the good mails, it flags at most 2.5%" in page.text
     visitor.send(page, "/undo")
     for wrong in (
         "kind=ham_loss&lost=100",
@@ -465,7 +465,7 @@ def test_figures_of_a_method_that_was_tried_are_not_called_those_of_this_model(
         refit = {"labelled": 10, "measured": 8, "method": method}
         model = told_model(database, tmp_path, controls=controls, test=test, refit=refit)
         page = Visitor(client).open(f"/ui/models/{model}")
-        assert ("12.3 %" in page.text) == shown
+        assert ("12.3%" in page.text) == shown
         assert "This model" in page.text
         assert ("before it learned them" in page.text) == shown
 
@@ -511,10 +511,10 @@ def test_what_labelling_has_bought_and_what_drifts(place: Place) -> None:
     with place.database.transaction() as session:
         session.execute(text(counted), {"id": model})
     page = visitor.open(f"/ui/models/{model}")
-    assert "decided on 200 rows, and flagged 10 % of them ( 50 % of the labelled rows). 25 % were unlike" in (
+    assert "decided on 200 rows, and flagged 10% of them ( 50% of the labelled rows). 25% were unlike" in (
         page.text.replace("(50", "( 50")
     )
-    assert "in job 10 % of the rows" in page.text
+    assert "in job 10% of the rows" in page.text
     assert visitor.answer.text.count("of the rows of each day") == 2
 
 
@@ -526,12 +526,12 @@ def test_what_a_program_reads_is_the_same_in_every_language(place: Place) -> Non
     pages = [f"/ui/models/{model}", f"/ui/models/{model}?kind=recall&target=80.5", path, "/ui/models"]
     english = [visitor.open(page) for page in pages]
     assert visitor.answer.headers["vary"] == "Accept-Language"
-    assert "at least 80.5 %" in english[0].text
+    assert "at least 80.5%" in english[0].text
     place.client.headers["Accept-Language"] = "de-DE,de;q=0.9,en;q=0.8"
     german = [visitor.open(page) for page in pages]
     del place.client.headers["Accept-Language"]
     assert "at least 80,5 %" in german[0].text
-    assert "80.5 %" not in german[0].text
+    assert "80.5%" not in german[0].text
     # Also a number that stands in a template, whoever was the first to see that.
     assert "of 1,000 rows lie above" in english[1].text
     assert "of 1.000 rows lie above" in german[1].text
@@ -563,7 +563,7 @@ def test_rows_unlike_the_training_want_attention(place: Place) -> None:
         with place.database.transaction() as session:
             session.execute(text(counted), {"id": model, "rows": rows, "outside": outside, "back": back})
     page = Visitor(place.client).open("/ui").text
-    assert "Drift strange Of the 1,000 rows of the last 7 days, 20 % were unlike its training." in page
+    assert "Drift strange Of the 1,000 rows of the last 7 days, 20% were unlike its training." in page
     for alias in ("steady", "few", "long-ago"):
         assert f"Drift {alias}" not in page
 
@@ -584,7 +584,7 @@ def test_what_a_shadow_would_have_said(place: Place) -> None:
         told = {"project": DEFAULT_PROJECT, "model": model, "shadow": shadow, "pairs": pairs}
         session.execute(text(counted), told)
     page = visitor.open("/ui/models/answers")
-    assert "it would have called 10 otherwise (10 %). 3 rows it did not look at" in page.text.replace("( 10", "(10")
+    assert "it would have called 10 otherwise (10%). 3 rows it did not look at" in page.text.replace("( 10", "(10")
     assert "ham spam 10" in page.text
     assert any(link.endswith(shadow) for link in page.links)
 

@@ -37,7 +37,7 @@ def test_a_row_in_fields_is_decided_on_as_by_the_call(place: Place) -> None:
     page = visitor.send(visitor.open(link), "/try", holding={"way": "fields"}, **{"value-0": "41", "value-1": "clerk"})
     said = place.predicted(model, rows=[{"age": 41, "job": "clerk"}])
     assert said["label"] == "spam"
-    assert f"Score {said['score']:.4g} Probability of spam {100 * said['probability']:.1f} %" in page.text
+    assert f"Score {said['score']:.4g} Probability of spam {100 * said['probability']:.1f}%" in page.text
     assert "lies above the threshold" in page.text
     assert 'class="here"' in visitor.answer.text
     assert "all the same" not in page.text  # its probability lies above a half, too
@@ -62,9 +62,9 @@ def test_a_row_that_is_flagged_below_a_half_says_why(place: Place) -> None:
     said = place.predicted(model, rows=[{"age": 53, "job": "cook"}])
     assert (said["label"], said["probability"] < 0.5) == ("spam", True)
     assert (
-        "lies above the threshold. The probability of “ spam ” is below 50 % all the same: it is said from" in page.text
+        "lies above the threshold. The probability of “ spam ” is below 50% all the same: it is said from" in page.text
     )
-    assert "as was asked: “It finds at least 95 % of the “spam” rows" in page.text
+    assert "as was asked: “It finds at least 95% of the “spam” rows" in page.text
 
 
 def test_warnings_of_a_decision_are_shown(place: Place) -> None:

@@ -56,7 +56,7 @@ def test_what_lies_outside_is_drawn_at_the_edge(points: list[charts.Point]) -> N
 def test_a_cost_is_said_as_a_number() -> None:
     cost = Estimate(2.5, 2.0, 5.0)
     assert "2.5, between 2 and 5" in charts.interval(cost, most=5.0, as_share=False)
-    assert "50 %, between 10 % and 60 %" in charts.interval(Estimate(0.5, 0.1, 0.6))
+    assert "50%, between 10% and 60%" in charts.interval(Estimate(0.5, 0.1, 0.6))
 
 
 def test_scores_of_others_are_a_line_over_the_bars() -> None:

@@ -16,7 +16,7 @@ from service.locales import (
     localized_sentence,
     read_in,
 )
-from service.shown_text import chance, number, percent, size
+from service.shown_text import chance, number, percent, size, small_percent
 
 
 @pytest.mark.parametrize(
@@ -42,21 +42,23 @@ def test_the_first_language_that_a_browser_asks_for(accepted: str, tag: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("tag", "large", "half", "day"),
+    ("tag", "large", "half", "day", "share"),
     [
-        ("en", "1,234,567", "0.5", "2026-11-30"),
-        ("en-us", "1,234,567", "0.5", "11/30/2026"),
-        ("de", "1.234.567", "0,5", "30.11.2026"),
-        ("de-ch", "1’234’567", "0.5", "30.11.2026"),
-        ("fr", "1\u202f234\u202f567", "0,5", "30/11/2026"),
-        ("sv", "1\u00a0234\u00a0567", "0,5", "2026-11-30"),
+        ("en", "1,234,567", "0.5", "2026-11-30", "99.9%"),
+        ("en-us", "1,234,567", "0.5", "11/30/2026", "99.9%"),
+        ("de", "1.234.567", "0,5", "30.11.2026", "99,9\u00a0%"),
+        ("de-ch", "1’234’567", "0.5", "30.11.2026", "99.9%"),
+        ("fr", "1\u202f234\u202f567", "0,5", "30/11/2026", "99,9\u00a0%"),
+        ("sv", "1\u00a0234\u00a0567", "0,5", "2026-11-30", "99,9\u00a0%"),
+        ("tr", "1.234.567", "0,5", "30.11.2026", "%99,9"),
     ],
 )
-def test_numbers_and_days(tag: str, large: str, half: str, day: str) -> None:
+def test_numbers_and_days(tag: str, large: str, half: str, day: str, share: str) -> None:
     with read_in(LOCALES.get(tag, ENGLISH)):
         assert (number(1_234_567), number(0.5), localized_day(date(2026, 11, 30))) == (large, half, day)
-        assert percent(0.955) == f"{half.replace('0', '95', 1)} %"
-        assert chance(0.9999) == "over " + "99.9 %".replace(".", half[1])
+        assert percent(0.999) == share
+        assert small_percent(0.00012) == share.replace("99", "0").replace("9", "012")
+        assert chance(0.9999) == f"over {share}"
         assert size(1_500_000) == f"{half.replace('0', '1', 1)} MB"
         assert localized("+1.5e-07") == half.replace("0", "+1", 1) + "e-07"
     assert locale_in_use() is ENGLISH
@@ -69,6 +71,8 @@ def test_numbers_and_days(tag: str, large: str, half: str, day: str) -> None:
         ("between -0.5 and +1.25.", "between -0,5 and +1,25."),
         ("12,345.678 (0.70 to 0.81)", "12.345,678 (0,70 to 0,81)"),
         ("1.5e-07 a row", "1,5e-07 a row"),
+        ("80%, over 99.5 % (1,000% of “7%”)", "80\u00a0%, over 99,5\u00a0% (1.000\u00a0% of “7%”)"),
+        ("10%off", "10%off"),
         # What people called so, and what only looks like a number.
         ("rows called '1.0' and “2.5”, \"3.5\", ‘4.5’", "rows called '1.0' and “2.5”, \"3.5\", ‘4.5’"),
         ("the classes' F1 is 0.5, it's 0.6", "the classes' F1 is 0,5, it's 0,6"),
