@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import shared_templates  # noqa: F401 (what it does it does when it is imported)
 import uvicorn
 from database_roles import as_api
 from lazy_routes import create_lazy_app
