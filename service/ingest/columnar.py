@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from scipy import sparse
 
+from service.ingest import lean_arrow  # noqa: F401  # before any array
 from service.ingest.errors import IngestError
 from service.ingest.identifiers import identifier
 from service.ingest.key_lookup import KeyLookup

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from service.ingest import lean_arrow  # noqa: F401  # before any array
 from service.ingest.limits import ReadingLimits
 from service.ingest.options import FORMATS, TableOptions, parse_options
 from service.ingest.profile import Columnar

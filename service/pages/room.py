@@ -129,12 +129,9 @@ class Room:
 
     def _warm_up(self) -> None:
         """Load what the next pages need, once somebody has opened one: rows of data sets came a second late."""
-        # Not before: it takes 30 MB, which a process without visitors never needs.
-        import pyarrow as pa
-
+        # Not before: it takes 45 MB, which a process without visitors never needs.
         from service.ingest import columnar  # noqa: F401
 
-        pa.array([0])  # where pandas is installed, the first array imports it, which takes a second
         for template in self._environment.list_templates():
             self._environment.get_template(template)
 

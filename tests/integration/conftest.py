@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import typer.testing
 from api_support import api_client
 from server_support import wait_ready
 from worker_bench import STANDIN, Bench, wait_for
@@ -18,6 +20,9 @@ from service.ingest import child, run
 from service.local.servers import RedisServer
 from service.settings import Settings
 from worker.child_pool import ChildPool
+
+# Typer makes all commands anew of the signatures of their functions whenever a test calls one: .1 s of processor time.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 
 @pytest.fixture

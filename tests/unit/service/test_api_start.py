@@ -36,6 +36,18 @@ def test_numpy_has_all_its_parts_for_others():
     assert done.stdout.startswith("True True <module 'numpy.f2py'")
 
 
+def test_data_sets_are_read_without_pandas_which_others_still_have():
+    script = """if True:
+        import sys
+        import pyarrow as pa
+        from service.ingest import columnar, reader
+        told = pa.chunked_array([[1.5, 2.0]]).to_numpy().tolist(), "pandas" in sys.modules
+        print(*told, pa.array([1, 2]).to_pandas().sum(), pa.array(sys.modules["pandas"].Series([3])).to_pylist())
+    """
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[1.5, 2.0] False 3 [3]"
+
+
 def test_the_supervisor_starts_the_others_at_once():
     heavy = ("sqlalchemy", "psycopg", "alembic", "httpx", "numpy")
     script = f"import sys, service.local.serve; print([name for name in {heavy} if name in sys.modules])"
