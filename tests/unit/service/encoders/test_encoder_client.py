@@ -74,7 +74,7 @@ def test_a_bad_answer_is_refused_and_quotes_nothing(
 ) -> None:
     server.be(mode)
     with caplog.at_level(logging.DEBUG), pytest.raises(EncoderAway) as caught:
-        encoded(server, [SECRET, "b", "c"])
+        encoded(server, [SECRET, "b", "c"], seconds=60.0)
     assert reason in caught.value.detail
     assert MODEL in caught.value.detail
     assert caught.value.headers["Retry-After"] == ("1" if mode == "busy" else "5")
