@@ -13,6 +13,8 @@ _BLOCK_TAG = re.compile(r"(?i)</?(?:address|blockquote|br|div|dd|dt|h[1-6]|hr|li
 _TAG = re.compile(r"<[/!?a-zA-Z][^<>]*>")
 _HIDDEN = (("<!--", "-->", 2), ("<script", "</script", 7), ("<style", "</style", 6), ("<head>", "</head", 6))
 """Begin, end, and from which of its characters on the end may follow: ``<!-->`` is a whole comment."""
+_CHANGES_LENGTH = "\u0130"
+"""The one letter whose small form is longer."""
 
 
 def visible_text(source: str) -> str:
@@ -20,14 +22,24 @@ def visible_text(source: str) -> str:
 
     Tags of blocks, and only they, part words: letters around a comment or around ``<b>`` are one word.
     """
-    return "".join(html.unescape(_TAG.sub("", _BLOCK_TAG.sub("\n", piece))) for piece in _pieces(_shown(source)))
+    return "".join(map(without_tags, shown_pieces(source)))
+
+
+def shown_pieces(source: str) -> Iterator[str]:
+    """Yield a document in pieces, without what browsers hide."""
+    return _pieces(_shown(source))
+
+
+def without_tags(piece: str) -> str:
+    """Return the text of a piece of `shown_pieces`."""
+    return html.unescape(_TAG.sub("", _BLOCK_TAG.sub("\n", piece)))
 
 
 def _shown(text: str) -> str:
     """Return a document without what browsers hide."""
-    lower = text.lower()
-    if len(lower) != len(text):  # a few letters change their length
-        lower = text
+    lower = text
+    if _CHANGES_LENGTH not in text:  # each character is one byte here, and only letters of ASCII are looked for
+        lower = text.encode("latin-1", "replace").lower().decode("latin-1")
     for begin, end, least in _HIDDEN:
         kept: list[str] = []
         kept_lower: list[str] = []
@@ -39,8 +51,9 @@ def _shown(text: str) -> str:
             if stop >= 0:
                 stop = lower.find(">", stop)  # an end tag may hold blanks
             position = len(text) if stop < 0 else stop + 1
-        text = "".join([*kept, text[position:]])
-        lower = "".join([*kept_lower, lower[position:]])
+        if position:
+            text = "".join([*kept, text[position:]])
+            lower = "".join([*kept_lower, lower[position:]])
     return text
 
 

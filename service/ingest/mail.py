@@ -9,17 +9,21 @@ from __future__ import annotations
 import binascii
 import hashlib
 import re
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import Message
 from email.utils import parsedate_to_datetime
 
+import numpy as np
+
 from service.ingest.charsets import MAX_NAME, decoded
-from service.ingest.html_text import visible_text
+from service.ingest.html_text import shown_pieces, without_tags
 from service.ingest.mail_meta import meta_words
 from service.ingest.mbox import ENVELOPE
 from solver.kinds import IDEOGRAPHS
+from solver.single_bytes import bytes_where, is_of_a_word, single_bytes
 
 META = "meta"
 """What is told of a mail beside its texts."""
@@ -39,6 +43,8 @@ MAX_BODY_BYTES = 256 << 10
 """Of the text that is kept, as UTF-8."""
 MAX_WORDS = 3_000
 """Of the body. It bounds what a long mail takes to decide on: a mail of 100 KB has five times as many."""
+LIKELY_CHARACTERS = 12 * MAX_WORDS
+"""Of a text, in which so many words are looked for first."""
 MAX_HTML_BYTES = 256 << 10
 """Of HTML that is looked at where there is no plain text, before its tags are taken out."""
 
@@ -61,7 +67,8 @@ _ENCODED_WORDS = re.compile(rf"{_ENCODED_WORD.pattern}(?:\s*{_ENCODED_WORD.patte
 _WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+")
 _ALL_WORDS = re.compile(rf"(?:[^\w{IDEOGRAPHS}]*+(?:[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]++)){{{MAX_WORDS}}}")
 _LINE_BREAK = re.compile(r"\r{1,2}\n|\r")
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
+_NOT_BASE64 = bytes(set(range(256)) - set(string.ascii_letters.encode() + string.digits.encode() + b"+/"))
+_IN_A_WORD = bytes(byte in bytes_where(is_of_a_word) for byte in range(256))
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r"))
 _ONE_WORD_FIELDS = frozenset(
     b"approved archive bcc cc comments control date distribution encrypted errors expires from importance keywords "
@@ -120,15 +127,15 @@ def read_mail(message: bytes | str) -> Mail:
     body = "\n".join(plain.texts)
     if not body.strip():
         used = marked_up
-        body = "\n".join(map(visible_text, marked_up.texts))
+        body = _visible_words(marked_up.texts)
     parts.is_cut = parts.is_cut or used.is_cut
     cleaned = _clean(body)
     body = _first_words(cleaned)
-    encoded = body.encode("utf-8", "ignore")
-    parts.is_cut = parts.is_cut or len(body) < len(cleaned) or len(encoded) > MAX_BODY_BYTES
+    kept = _first_bytes(body)
+    parts.is_cut = parts.is_cut or len(kept) < len(cleaned)
     fields = {name: parts.header_text(name) for name in ("subject", "from", "to")}
     fields["date"] = _date(parts.header_text("date"))
-    fields["body"] = encoded[:MAX_BODY_BYTES].decode("utf-8", "ignore")
+    fields["body"] = kept
     headers = {name: text for name in TOLD_HEADERS if (text := parts.header_text(name))}
     told = (parts.told, fields["subject"], fields["body"], [*plain.texts, *marked_up.texts])
     fields["meta"] = meta_words(headers, *told) if raw else ""
@@ -158,11 +165,40 @@ def attached_mails(message: bytes) -> list[bytes]:
     return list(parts.attached())
 
 
+def _visible_words(sources: list[str]) -> str:
+    """Return the text of HTML documents, at least as much of it as is looked at."""
+    text = ""
+    for number, source in enumerate(sources):
+        text += "\n" if number else ""
+        for at, piece in enumerate(shown_pieces(source)):
+            if at and len(_first_words(cleaned := _clean(text))) < len(cleaned):
+                return text
+            text += without_tags(piece)
+    return text
+
+
 def _first_words(text: str) -> str:
     """Return a text up to the last word that is looked at."""
+    for begin in (text[:LIKELY_CHARACTERS], text):
+        data = single_bytes(begin)
+        if data is None:
+            break
+        of_word = np.frombuffer(data.translate(_IN_A_WORD), dtype=np.int8)
+        begins = np.flatnonzero(np.diff(of_word, prepend=np.int8(0)) > 0)
+        if len(begins) > MAX_WORDS:
+            return text[: int(begins[MAX_WORDS])]
+        if len(begin) == len(text):
+            return text
     words = _ALL_WORDS.match(text)
     next_word = _WORD.search(text, words.end()) if words else None
     return text if next_word is None else text[: next_word.start()]
+
+
+def _first_bytes(text: str) -> str:
+    """Return as much of a text as may be kept, which has nothing that UTF-8 cannot say."""
+    if len(text) <= MAX_BODY_BYTES // 4:
+        return text
+    return text.encode("utf-8")[:MAX_BODY_BYTES].decode("utf-8", "ignore")
 
 
 def _without_envelope(raw: bytes) -> bytes:
@@ -405,7 +441,7 @@ def _text_part(fields: dict[str, bytes], kind: Message, main: str, body: bytes) 
 
 
 def _base64(data: bytes) -> bytes:
-    kept = _NOT_BASE64.sub(b"", data)
+    kept = data.translate(None, _NOT_BASE64)
     if len(kept) % 4 == 1:
         kept = kept[:-1]
     return binascii.a2b_base64(kept + b"=" * (-len(kept) % 4))

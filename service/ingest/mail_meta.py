@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
+from solver.single_bytes import bytes_where, single_bytes
+
 MOST = 20
 """Words of one kind."""
 MOST_LINKS = 500
@@ -21,7 +23,11 @@ MAX_CHARACTERS = 4000
 
 _LINK = re.compile(r"(?i)\bhttps?://(?:[^/\s@\"'<>]{0,100}@)?([a-z0-9.-]{3,100})")
 _MARK = "://"
+_LAST_OF_HTTPS = ("s", "S", "\u017f")
+"""As a regular expression finds it that does not tell capitals apart."""
 _ADDRESS = re.compile(r"([\w.+-]{1,100})@([A-Za-z0-9.-]{3,100})")
+_LETTERS = bytes_where(str.isalpha)
+_CAPITALS = bytes_where(lambda character: character.isalpha() and character.isupper())
 _PROGRAM = re.compile(r"[A-Za-z]{2,30}")
 _NUMBERS = re.compile(r"[\d.]+")
 _OTHER = re.compile(r"\W+")
@@ -87,12 +93,11 @@ def _hosts(text: str) -> Iterator[str]:
     """Yield what `_LINK` finds, looked for at what is the same in all links: that is found fast."""
     end, at = 0, text.find(_MARK)
     while at >= 0:
-        for begin in (at - 5, at - 4):  # https, http
-            link = _LINK.match(text, begin) if begin >= end else None
-            if link is not None:
-                end = link.end()
-                yield link[1]
-                break
+        begin = at - (5 if text[at - 1 : at] in _LAST_OF_HTTPS else 4)
+        link = _LINK.match(text, begin) if begin >= end else None
+        if link is not None:
+            end = link.end()
+            yield link[1]
         at = text.find(_MARK, at + len(_MARK))
 
 
@@ -116,6 +121,10 @@ def _of_body(body: str) -> Iterator[str]:
 
 
 def _capitals(text: str) -> float:
+    data = single_bytes(text)
+    if data is not None:
+        others, no_capitals = (data.translate(None, each) for each in (_LETTERS, _CAPITALS))
+        return (len(data) - len(no_capitals)) / max(len(data) - len(others), 1)
     letters = list(filter(str.isalpha, text))
     return sum(map(str.isupper, letters)) / max(len(letters), 1)
 

@@ -20,7 +20,6 @@ SHORTEST_CHARACTERS: Final = 3
 _BITS: Final = np.uint64(21)
 # 2^64 divided by the golden ratio: the upper bits of a product with it differ for keys that are near each other
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
-_BLANK: Final = ord(" ")
 
 Keys = NDArray[np.uint64]
 
@@ -71,19 +70,22 @@ class RunIndex:
         count = len(codes) - SHORTEST_CHARACTERS + 1
         if count < 1:
             return _Found(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        codes = codes.astype(np.uint64)
         keys = _keys_of_three([codes[at : at + count] for at in range(SHORTEST_CHARACTERS)])
         places = np.arange(count)
         terms, begins = [], []
         for length, level in enumerate(self._levels, SHORTEST_CHARACTERS):
             at, nodes = level.find(keys)
-            places = places[at]
-            numbers = level.numbers[nodes]
-            is_term = numbers >= 0
-            terms.append(numbers[is_term])
-            begins.append(places[is_term])
-            goes_on = places + length < len(codes)
-            places = places[goes_on]
-            keys = _longer(nodes[goes_on], codes[places + length])
+            places = places.take(at)
+            numbers = level.numbers.take(nodes)
+            are_terms = np.flatnonzero(numbers >= 0)
+            terms.append(numbers.take(are_terms))
+            begins.append(places.take(are_terms))
+            if length - SHORTEST_CHARACTERS + 1 == len(self._levels):
+                break
+            goes_on = int(np.searchsorted(places, len(codes) - length))  # a run there has a character behind it
+            places = places[:goes_on]
+            keys = _longer(nodes[:goes_on], codes.take(places + length))
         return _Found(np.concatenate(terms), np.concatenate(begins))
 
 
@@ -97,32 +99,39 @@ class _Level:
         self._keys = keys[order]
         self._nodes = order.astype(np.int32)
         sizes = np.bincount(buckets, minlength=1 << (64 - int(self._shift)))
-        self._ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        ends = np.cumsum(sizes)
+        self._first = np.where(sizes > 0, ends - sizes, -1).astype(np.int32)  # of each bucket, -1 of an empty one
+        self._last = np.repeat(ends - 1, sizes).astype(np.int32)  # of the bucket of each key
         self._rounds = max(0, int(sizes.max()) - 1).bit_length()
         self.numbers = numbers
-        self.nbytes = sum(each.nbytes for each in (self._keys, self._nodes, self._ends, numbers))
+        self.nbytes = sum(each.nbytes for each in (self._keys, self._nodes, self._first, self._last, numbers))
 
-    def find(self, keys: Keys) -> tuple[IndexArray, IndexArray]:
+    def find(self, keys: Keys) -> tuple[IndexArray, NDArray[np.int32]]:
         """Return which of some keys are known, and the node of each of these."""
-        buckets = self._buckets(keys)
-        low, high = self._ends[buckets], self._ends[buckets + 1]
-        at = np.flatnonzero(low < high)
-        keys, low, high = keys[at], low[at], high[at] - 1
-        several = np.flatnonzero((low < high) & (self._keys[low] != keys))
-        low[several] = self._among_several(keys[several], low[several], high[several])
-        is_known = self._keys[low] == keys
-        return at[is_known], self._nodes[low[is_known]]
+        found = self._first.take(self._buckets(keys))
+        at = np.flatnonzero(found >= 0)
+        keys, found = keys.take(at), found.take(at)
+        is_known = self._keys.take(found) == keys
+        others = np.flatnonzero(~is_known)  # few: most buckets have one key
+        others = others[self._last.take(found.take(others)) > found.take(others)]
+        if len(others):
+            found[others] = among = self._among_several(keys.take(others), found.take(others))
+            is_known[others] = self._keys.take(among) == keys.take(others)
+        known = np.flatnonzero(is_known)  # taking by numbers is quicker than by booleans
+        return at.take(known), self._nodes.take(found.take(known))
 
-    def _among_several(self, keys: Keys, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the last place in each bucket whose key is not above the one that is looked for."""
+    def _among_several(self, keys: Keys, low: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the last place in each bucket, of which `low` is the first, whose key is not above one."""
+        high = self._last.take(low)
         for _ in range(self._rounds):
             middle = (low + high + 1) >> 1
-            is_above = self._keys[middle] > keys
+            is_above = self._keys.take(middle) > keys
             low, high = np.where(is_above, low, middle), np.where(is_above, middle - 1, high)
         return low
 
-    def _buckets(self, keys: Keys) -> NDArray[Any]:
-        return ((keys * _SPREAD) >> self._shift).astype(np.int64)
+    def _buckets(self, keys: Keys) -> IndexArray:
+        buckets: IndexArray = ((keys * _SPREAD) >> self._shift).view(np.int64)
+        return buckets
 
 
 def parted(words: Sequence[str]) -> str:
@@ -130,16 +139,18 @@ def parted(words: Sequence[str]) -> str:
     return f" {'  '.join(words)} "
 
 
-def _codes(text: str) -> NDArray[np.uint32]:
+def _codes(text: str) -> NDArray[Any]:
+    if text.isascii():
+        return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
 def _keys_of_three(codes: Any) -> Keys:
-    first, second, third = (each.astype(np.uint64) for each in codes)
+    first, second, third = (each.astype(np.uint64, copy=False) for each in codes)
     keys: Keys = (first << _BITS | second) << _BITS | third
     return keys
 
 
-def _longer(nodes: NDArray[Any], codes: NDArray[np.uint32]) -> Keys:
-    keys: Keys = nodes.astype(np.uint64) << _BITS | codes.astype(np.uint64)
+def _longer(nodes: NDArray[Any], codes: NDArray[Any]) -> Keys:
+    keys: Keys = nodes.astype(np.uint64) << _BITS | codes.astype(np.uint64, copy=False)
     return keys

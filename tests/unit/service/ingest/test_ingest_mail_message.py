@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import os
 import random
+import re
 import tarfile
 import threading
 import time
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from service.ingest.html_text import visible_text
+from service.ingest import mail as mail_module
+from service.ingest.html_text import PIECE_CHARACTERS, visible_text
 from service.ingest.mail import (
     FIELDS,
     MAX_BODY_BYTES,
@@ -397,3 +399,30 @@ def test_no_body_of_real_mail_is_lost() -> None:
     assert read == 3000
     assert empty == ["00307", "00329"]  # a picture, and a frame with another page
     assert unknown == {"default", "default_charset"}
+
+
+@pytest.mark.parametrize("word", ["a", "naïve’", "w" * 40, "ж", "水"])
+@pytest.mark.parametrize("count", [MAX_WORDS - 1, MAX_WORDS, MAX_WORDS + 1, 4 * MAX_WORDS])
+def test_a_text_ends_before_the_word_beyond_the_last(word: str, count: int) -> None:
+    text = f"; {word}" * count + " …"
+    expected = text if count <= MAX_WORDS else f"; {word}" * MAX_WORDS + "; "
+    assert mail_module._first_words(text) == expected
+
+
+def test_html_is_read_as_far_as_its_words_are_looked_at() -> None:
+    source = "<p>one <b>wo</b>rd &amp; <i>a</i>nother\r\n</p>" * 6000
+    assert len(source) > 3 * PIECE_CHARACTERS
+    mail = read_mail(f"Subject: x\nContent-Type: text/html\n\n{source}")
+    assert mail.is_cut
+    seen = mail_module._clean(visible_text(source[:MAX_HTML_BYTES]))
+    assert mail.fields["body"] == mail_module._first_words(seen)
+    assert len(re.findall(r"\w+", mail.fields["body"])) == MAX_WORDS
+    alike = re.sub(r"\w+", "!", source)  # no word: all of it is looked at
+    assert len(mail_module._visible_words(["<p>?</p>", alike])) == len(visible_text("<p>?</p>")) + 1 + len(
+        visible_text(alike)
+    )
+
+
+@pytest.mark.parametrize("around", ["", "é", "水", "\u212a"])
+def test_hidden_html_is_found_in_capitals(around: str) -> None:
+    assert visible_text(f"{around}a<SCRIPT>x</ScRiPt>b<!--{around}-->c{around}") == f"{around}abc{around}"

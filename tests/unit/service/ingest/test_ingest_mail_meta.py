@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from service.ingest import mail_meta
 from service.ingest.mail import read_mail
 
 PLAIN = (
@@ -54,3 +55,15 @@ def test_it_is_bounded() -> None:
 
 def test_no_mail_tells_nothing() -> None:
     assert told(b"") == []
+
+
+def test_links_are_found_however_they_are_spelt() -> None:
+    text = "http://a.one HTTPS://b.two httpſ://c.three hhttp://d.four shttps://e.five://f.six :// ://g.seven"
+    found = [name for name in told(b"\n" + text.encode()) if name.startswith("link_")]
+    assert found == ["link_a_one", "link_b_two", "link_c_three"]
+
+
+def test_capitals_are_counted_alike_in_all_languages() -> None:
+    for western in ("aB", "ÀÉ œŸ ßab¹", "1 – ª"):
+        letters = [sign for sign in western if sign.isalpha()]
+        assert mail_meta._capitals(western) == sum(map(str.isupper, letters)) / len(letters)
