@@ -23,7 +23,7 @@ import httpx
 import numpy as np
 
 from service.encoders.local.folder import read_installed
-from service.local.serve import _free_port
+from service.local.serve import free_port
 from service.local.stack import local_stack
 
 KEY = "of-this-run"
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=2_000)
     arguments = parser.parse_args()
-    name, port = read_installed(arguments.folder)[0].name, _free_port("127.0.0.1", 0)
+    name, port = read_installed(arguments.folder)[0].name, free_port("127.0.0.1", 0)
     command = [sys.executable, "-m", "service.encoders.local.server", str(arguments.folder.absolute()), str(port)]
     url = f"http://127.0.0.1:{port}/v1"
     told = {"PREFSVM_ENCODER_URL": url, "PREFSVM_ENCODER_MODEL": name, "PREFSVM_ENCODER_KEY": KEY}

@@ -31,7 +31,7 @@ from sklearn.svm import SVC
 
 from solver.evaluation import OperatingCurve, confusion, fit_sigmoid
 from solver.operating_point import Objective, choose_threshold
-from solver.steady_threshold import _best_of_samples, steady_position
+from solver.steady_threshold import best_of_samples, steady_position
 
 LABELLED = (40, 100, 300)
 COSTS = ((1.0, 10.0), (1.0, 1.0), (5.0, 1.0), (20.0, 1.0))
@@ -104,7 +104,7 @@ def tried(left_out: np.ndarray, truth: np.ndarray, scores: np.ndarray, share: fl
     """
     curve = OperatingCurve.from_scores(left_out, truth)
     auto = float(curve.thresholds[steady_position(curve)])
-    best = float(np.mean(_best_of_samples(curve, 1.0, len(truth))))
+    best = float(np.mean(best_of_samples(curve, 1.0, len(truth))))
     sigmoid = fit_sigmoid(left_out, truth)
     of_labelled, of_others = sigmoid(left_out), sigmoid(scores)
     expected = np.sort(of_labelled)[::-1]

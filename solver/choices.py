@@ -19,6 +19,9 @@ PROMISE_CONFIDENCE: Final = 0.95
 MOST_CLASSES: Final = 100
 """That one model tells apart: each is a problem of its own, which is trained six times."""
 
+FEWEST_OF_A_CLASS: Final = 2
+"""Labelled rows of each class that a training needs."""
+
 Scheme = Literal["one_vs_rest", "one_vs_one"]
 DEFAULT_SCHEME: Final[Scheme] = "one_vs_one"
 """Measured to be better, see `benchmarks/results/classes.md`."""

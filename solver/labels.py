@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.choices import FEWEST_OF_A_CLASS
 from solver.reading import BLANKS, UNITS
 
 if TYPE_CHECKING:  # readers of uploads load this module, and that one loads SciPy
@@ -36,8 +37,6 @@ _NUMBER: Final = re.compile(
     rf"(?(before)|(?: ?(?P<behind>{_UNIT}))?)"
 ).fullmatch
 _GROUPING: Final = dict.fromkeys(map(ord, ",' \u2019"))
-# labels of each class that are kept, at least; a training needs as many
-FEWEST_KEPT: Final = 2
 
 
 def is_missing_word(text: str) -> bool:
@@ -174,10 +173,12 @@ def keep_labels(positive: BoolArray, labelled: BoolArray, keep: int, seed: int) 
     total = len(rows[False]) + len(rows[True])
     if keep > total:
         raise ValueError(f"{keep} labels are to be kept, and there are {total}")
-    if min(map(len, rows.values())) < FEWEST_KEPT:
-        raise ValueError(f"of each class at least {FEWEST_KEPT} labels are needed")
+    if min(map(len, rows.values())) < FEWEST_OF_A_CLASS:
+        raise ValueError(f"of each class at least {FEWEST_OF_A_CLASS} labels are needed")
     n_positive = int(np.floor(keep * len(rows[True]) / total + 0.5))
-    n_positive = min(max(n_positive, FEWEST_KEPT, keep - len(rows[False])), keep - FEWEST_KEPT, len(rows[True]))
+    n_positive = min(
+        max(n_positive, FEWEST_OF_A_CLASS, keep - len(rows[False])), keep - FEWEST_OF_A_CLASS, len(rows[True])
+    )
     rng = np.random.default_rng(seed)
     kept = np.zeros(len(labelled), dtype=bool)
     for is_positive, n in ((False, keep - n_positive), (True, n_positive)):

@@ -29,7 +29,6 @@ PartResult = Mapping[str, NDArray[Any]]
 Compute = Callable[[Sequence[int]], Sequence[PartResult | None]]
 
 _LIBRARIES: Final = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "pyarrow")
-_BLAS: Final = ("internal_api", "version", "architecture")
 _PROCESSOR: Final = ("model name", "flags", "CPU part", "Features")
 
 

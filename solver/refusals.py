@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from solver.algorithms import ALGORITHMS
-from solver.choices import MOST_CLASSES
+from solver.choices import FEWEST_OF_A_CLASS, MOST_CLASSES
 
 BINARY_LABELS: Final[tuple[dict[str, int], ...]] = ({"0": 0, "1": 1}, {"-1": 0, "1": 1}, {"-1": 0, "+1": 1})
 """Pairs of labels that need no `positive`."""
-FEWEST_OF_A_CLASS: Final = 2
-"""Labelled rows of each class that must stay for training."""
 KEEP_OF_SEVERAL: Final = "labels are kept of two classes only: name one in `positive`, or blank the others yourself"
 NO_ABSTAINING: Final = "`abstain` needs labelled rows of both classes, and no negative ones measure; leave it out"
 _PLAIN_POSITIVES: Final = ("1", "+1")

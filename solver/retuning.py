@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from solver.abstention import Certifying, abstention, missing, missing_words, nothing_said
 from solver.algorithms import ALGORITHMS
-from solver.choices import Certificate
+from solver.choices import FEWEST_OF_A_CLASS, Certificate
 from solver.evaluation import WORTH_FOR_INTERVALS, ConfusionCounts, OperatingCurve, Sigmoid, measures
 from solver.operating_point import ChosenThreshold, Objective, certify_from_curve, choose_from_curve, point_at
 from solver.positives_only import OnlyPositives, choose_place, reached, told_at
 from solver.promise import Counts, promise_of, promised_status
 from solver.report import Abstention, Measures, PositivesOnly, Promise, Report, ReportedPoint
 
-FEWEST_OF_A_CLASS: Final = 2
-"""Calibration rows of each class that a certificate needs."""
-
 
 @dataclass(frozen=True)
-class Calibration:
+class CalibrationRows:
     """What a report keeps of the calibration rows.
 
     Attributes
@@ -44,7 +41,7 @@ class Calibration:
     has_trained: bool = False
 
     @classmethod
-    def from_report(cls, report: Report) -> Calibration | None:
+    def from_report(cls, report: Report) -> CalibrationRows | None:
         """What the report of a training keeps; None if it has no curve."""
         if report.curve is None:
             return None
@@ -126,7 +123,7 @@ def abstention_of(report: Report, objective: Objective, threshold: float) -> Abs
     """Which rows a trained model leaves undecided at the threshold of its training; None where none are to be."""
     if objective.abstain is None:
         return None
-    calibration, classes = Calibration.from_report(report), (report.classes.negative, report.classes.positive)
+    calibration, classes = CalibrationRows.from_report(report), (report.classes.negative, report.classes.positive)
     if calibration is None or report.calibration is None:
         return nothing_said(objective.abstain, classes, "no labelled row was left to measure it on")
     return calibration.abstention(objective, threshold, counts_of(report.calibration), classes)
@@ -236,7 +233,7 @@ def chosen_point(report: Report, objective: Objective, threshold: float | None =
     """
     if report.positives_only is not None:
         return _without_negatives(report, report.positives_only, objective, threshold)
-    calibration = Calibration.from_report(report)
+    calibration = CalibrationRows.from_report(report)
     if calibration is None:
         return None
     point, asked = calibration.operating_point(objective), objective

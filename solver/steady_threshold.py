@@ -52,13 +52,13 @@ def steady_position(curve: OperatingCurve, beta: float = 1.0) -> int:
     rows = curve.positives + curve.negatives
     if rows > _MOST_ROWS or curve.positives == 0:
         return int(np.argmax(curve.f_beta(beta)))
-    best = np.mean(_best_of_samples(curve, beta, rows))
+    best = np.mean(best_of_samples(curve, beta, rows))
     as_many = curve.thresholds[int(np.searchsorted(curve.predicted_positives, curve.positives))]
     weight = _PRIOR_POSITIVES / (_PRIOR_POSITIVES + curve.positives)
     return int(np.argmin(np.abs(curve.thresholds - ((1 - weight) * best + weight * as_many))))
 
 
-def _best_of_samples(curve: OperatingCurve, beta: float, rows: int) -> FloatArray:
+def best_of_samples(curve: OperatingCurve, beta: float, rows: int) -> FloatArray:
     """Best threshold of each sample that holds a positive row, shape (samples,)."""
     of_classes = np.concatenate([np.diff(curve.true_positives), np.diff(curve.false_positives)])
     steps, weight = len(curve) - 1, beta * beta

@@ -87,7 +87,6 @@ class BlobStore:
     """
 
     def __init__(self, location: str) -> None:
-        self.location = location
         self._backend: _Folder | _Remote
         if is_folder(location):
             self._backend = _Folder(Path(location.removeprefix("file://")))

@@ -28,7 +28,7 @@ TIMES = (946_684_800, 2_208_988_800)
 EPOCHS = {"seconds": 1, "milliseconds": 1000}
 MOST_CLASSES = 2
 """Texts that are so many different numbers are labels."""
-_LIKE_ISO = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
+_YEAR_FIRST = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 # Made like this because `pyarrow.scalar`, as `Array.to_numpy`, loads pandas where there is one, which takes a while.
@@ -173,7 +173,7 @@ class ColumnStatistics:
         if self._text_bounds == []:
             return
         bounds = [*(self._text_bounds or ()), *pc.min_max(array).as_py().values()]
-        self._text_bounds = [min(bounds), max(bounds)] if _LIKE_ISO.match(min(bounds)) else []
+        self._text_bounds = [min(bounds), max(bounds)] if _YEAR_FIRST.match(min(bounds)) else []
 
     def _count_values(self, array: pa.Array) -> None:
         assert self._counts is not None  # noqa: S101 (the caller has looked)

@@ -26,6 +26,7 @@ from service.jobs.class_checking import (
 from service.jobs.schemas import TrainRequest
 from service.settings import Settings
 from solver.algorithms import ALGORITHMS, POSITIVES_ONLY, ParamError, validate_params
+from solver.choices import FEWEST_OF_A_CLASS
 from solver.estimate import Demand, estimate_classes, estimate_training
 from solver.kinds import identifier_warning
 from solver.labels import all_but, folded, folding, spelling_warning, unclear_labels
@@ -33,7 +34,6 @@ from solver.operating_point import Objective, ObjectiveError, check_rule
 from solver.positives_only import share_below
 from solver.refusals import (
     BINARY_LABELS,
-    FEWEST_OF_A_CLASS,
     NO_ABSTAINING,
     many_labels,
     may_lack_negatives,

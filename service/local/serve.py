@@ -198,7 +198,7 @@ class EncoderComponent(PythonComponent):
     """
 
     def __init__(self, encoder: EncoderFolder, *, log: Path, environment: Mapping[str, str]) -> None:
-        port, key = _free_port("127.0.0.1", 0), secrets.token_urlsafe(24)
+        port, key = free_port("127.0.0.1", 0), secrets.token_urlsafe(24)
         own = {"PREFSVM_ENCODER_KEY": key, "PREFSVM_ENCODER_MODEL": encoder.name}
         handed_on = {each: value for each, value in environment.items() if not each.startswith("PREFSVM_")}
         super().__init__(
@@ -303,7 +303,7 @@ class LocalStack:
         except ConfigurationError as error:
             raise ServerError(str(error)) from None
         try:
-            host, port = self._settings.host, _free_port(self._settings.host, self._settings.port)
+            host, port = self._settings.host, free_port(self._settings.host, self._settings.port)
         except ServerError:
             if (self._settings.data_dir / LOCK).exists():
                 # Who has the port may have the folder, too, and then another port would not help: that is said instead.
@@ -562,7 +562,7 @@ class LocalStack:
             raise StopRequested
 
 
-def _free_port(host: str, port: int) -> int:
+def free_port(host: str, port: int) -> int:
     """Return `port`, or any free one for 0, after making sure that one can listen there."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as probe:

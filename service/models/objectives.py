@@ -82,7 +82,7 @@ class Decided(Body):
     )
 
 
-class Target(Decided):
+class WithTarget(Decided):
     """What an objective with a target may ask for besides."""
 
     confidence: Confidence | None = Field(
@@ -96,21 +96,21 @@ class Target(Decided):
     )
 
 
-class PrecisionObjective(Target):
+class PrecisionObjective(WithTarget):
     """At least this precision, and the highest recall that allows it."""
 
     kind: Literal["precision"]
     target: Share
 
 
-class RecallObjective(Target):
+class RecallObjective(WithTarget):
     """At least this recall, and the highest precision that allows it."""
 
     kind: Literal["recall"]
     target: Share
 
 
-class PrecisionRecallObjective(Target):
+class PrecisionRecallObjective(WithTarget):
     """At least this precision and at least this recall."""
 
     kind: Literal["precision_recall"]
@@ -118,7 +118,7 @@ class PrecisionRecallObjective(Target):
     recall: Share
 
 
-class FalsePositiveRateObjective(Target):
+class FalsePositiveRateObjective(WithTarget):
     """Of the negative rows at most this share is called positive; below it the highest F1.
 
     It does not move with the share of positive rows, as a precision does. `ham_loss` is the same in the words of mail

@@ -14,14 +14,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solver.algorithms import FEWEST_RULER_ROWS
-from solver.choices import EngineName, Mode, ThresholdRule, Tune
+from solver.choices import FEWEST_OF_A_CLASS, EngineName, Mode, ThresholdRule, Tune
 from solver.decision import DecisionState
 from solver.estimators._calibration import CalibrationPlan, calibration_scores, make_plan
 from solver.estimators._choosing import (
-    FEWEST_OF_A_CLASS,
     Fit,
     Fitted,
     Learned,
@@ -36,7 +35,7 @@ from solver.estimators._reporting import fitted_report, promise_of_fit
 from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
 from solver.estimators._scores import decision_state
 from solver.estimators._tuning import SHARE_OF_FIT, Tuning, tune
-from solver.estimators.parameters import SharedParameters
+from solver.estimators.parameters import SharedParameters, checked_weights
 from solver.evaluation.probability import fit_sigmoid
 from solver.evaluation.splits import stratified_halves
 from solver.labelled_rows import fingerprints
@@ -313,9 +312,9 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         labels = self._encode(y)
         if len(labels.y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(labels.y)}")
-        weight = np.ones(len(labels.y))
+        weight: FloatArray = np.ones(len(labels.y))
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weight = checked_weights(sample_weight, X)
         only_trained = np.zeros(len(labels.y), dtype=bool)
         if unmeasured is not None:
             only_trained = column_or_1d(unmeasured).astype(bool)

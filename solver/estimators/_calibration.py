@@ -19,8 +19,8 @@ from solver.typing import FloatArray, IndexArray
 
 FOLDS: Final = 5
 FOLDS_STAGE: Final = "folds"
-# a half with fewer rows of a class than this is no base for a threshold
-_FEWEST_OF_A_CLASS: Final = 5
+# rows of a class; a half with fewer is no base for a threshold
+_FEWEST_IN_A_HALF: Final = 5
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def make_plan(
     smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
     if split == "full":
         return CalibrationPlan("full", labelled, labelled)
-    if split == "part" and smaller // 2 >= _FEWEST_OF_A_CLASS:
+    if split == "part" and smaller // 2 >= _FEWEST_IN_A_HALF:
         first, second = stratified_halves(truth, seed)
         return CalibrationPlan("part", labelled[first], labelled[second])
     fold = stratified_folds(truth, min(FOLDS, smaller), seed)

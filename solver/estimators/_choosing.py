@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from solver.choices import Certificate, LabeledSplit, Mode, ThresholdRule
+from solver.choices import FEWEST_OF_A_CLASS, Certificate, LabeledSplit, Mode, ThresholdRule
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._expansion import Expansion
 from solver.estimators._guard import Comparison, compare, difference_between, wins
@@ -18,9 +18,6 @@ from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.operating_point import ChosenThreshold, Objective, choose_threshold
 from solver.report import Judgement
 from solver.typing import BoolArray, FloatArray, IndexArray
-
-FEWEST_OF_A_CLASS: Final = 2
-"""Labelled rows of each class that are needed."""
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from solver.choices import FEWEST_OF_A_CLASS
 from solver.estimators._labels import encode_classes
 from solver.estimators._left_out import Cross, class_report, cross_decided, linear_control
 from solver.estimators._together import can_train_together, train_together
+from solver.estimators.parameters import checked_weights
 from solver.kernels.parallel import single_threaded_blas
 from solver.labelled_rows import fingerprints
 from solver.multiclass import (
@@ -37,7 +39,6 @@ from solver.multiclass.rule import dealt_by_case
 from solver.repeated_rows import Cases
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
-_FEWEST_OF_A_CLASS: Final = 2
 _FOLDS: Final = 5
 _UNLABELLED: Final = -1
 _IN_NO_FOLD: Final = -1
@@ -122,7 +123,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             check_consistent_length(codes, self._unmeasured)
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weight = checked_weights(sample_weight, X)
             kept = weight > 0
             X, codes, self._unmeasured, weight = X[kept], codes[kept], self._unmeasured[kept], weight[kept]
         self._counts = np.bincount(codes[codes >= 0], minlength=len(self.classes_))
@@ -142,10 +143,10 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         """Whether there are classes, and rows of each."""
         if len(self.classes_) < 2:
             raise ValueError(f"the labelled rows hold only one class ({self.classes_.tolist()[0]!r}); need two or more")
-        if self._counts.min() < _FEWEST_OF_A_CLASS:
+        if self._counts.min() < FEWEST_OF_A_CLASS:
             fewest = int(np.argmin(self._counts))
             raise ValueError(
-                f"need at least {_FEWEST_OF_A_CLASS} labelled rows of each class, got {self._counts[fewest]} of "
+                f"need at least {FEWEST_OF_A_CLASS} labelled rows of each class, got {self._counts[fewest]} of "
                 f"{self.classes_.tolist()[fewest]!r}"
             )
 

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Final
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight
 
 from solver.algorithms import MODE, SHARE, SHARED, SOLVER, AlgorithmSpec
 from solver.choices import EngineName, LabeledSplit, Mode, ThresholdRule, Tune
 from solver.estimators._run import FitCallback
 from solver.operating_point import Objective
 from solver.parameters import Parameter
+from solver.typing import FloatArray, Matrix
 
 _DEFAULTS: Final = {each.name: each.python_default for each in (*SHARED, *SHARE, MODE, SOLVER)}
 _UNDECLARED: Final[dict[str, Any]] = {
@@ -201,6 +204,12 @@ class PositiveShareParameter:
     """
 
     positive_share: float | None = _DEFAULTS["positive_share"]
+
+
+def checked_weights(sample_weight: Any, X: Matrix) -> FloatArray:
+    """Weights of rows as float64, none of them negative; raises `ValueError` for others."""
+    weights: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return weights
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from solver.report import ReportedEncoder
 from solver.training.request import TrainingError
 from solver.training.stopwatch import FEATURES_DONE, Stopwatch
 from solver.training.target import UNLABELLED
-from solver.training.task import Task
+from solver.training.task import TrainingTask
 from solver.typing import FloatArray
 
 _FITTED: Final = 0.8
@@ -24,7 +24,7 @@ _FITTED: Final = 0.8
 
 
 def fit_features(
-    task: Task, watch: Stopwatch
+    task: TrainingTask, watch: Stopwatch
 ) -> tuple[TableFeatures | MatrixFeatures, FloatArray | sparse.csr_array, list[str]]:
     """The fitted features, the matrix of the rows that are trained on, and warnings; the kernel is chosen by them."""
     watch.report(0.0)
@@ -38,7 +38,7 @@ def fit_features(
 
 
 def _fit(
-    task: Task, progress: Callable[[float], object]
+    task: TrainingTask, progress: Callable[[float], object]
 ) -> tuple[TableFeatures | MatrixFeatures, FloatArray | sparse.csr_array, list[str]]:
     """The fitted pipeline, the feature matrix of the same rows, and what was left out."""
     request, data, target = task.request, task.train_data, task.request.target

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.choices import FEWEST_OF_A_CLASS
 from solver.content_hashes import hashes_of_rows
 from solver.corrections import Corrected
-from solver.refusals import FEWEST_OF_A_CLASS
 from solver.repeated_rows import Cases
 from solver.training.request import TrainingError, TrainingRequest
 from solver.training.target import POSITIVE, UNLABELLED, Target

@@ -16,7 +16,7 @@ from solver.model_file import Model
 from solver.operating_point import Objective
 from solver.report import Abstention, DecidedUnlabelled, Measures, SpreadScores
 from solver.training.target import NEGATIVE, POSITIVE, UNLABELLED
-from solver.training.task import Task
+from solver.training.task import TrainingTask
 from solver.typing import BoolArray, FloatArray, IndexArray
 
 _HURRIED_SECONDS: Final = 1.0
@@ -32,7 +32,7 @@ _OTHER_MIX: Final = 0.1
 
 def measure_on_test(
     model: Model,
-    task: Task,
+    task: TrainingTask,
     controls: Mapping[str, DecisionState],
     chosen: Abstention | None,
     *,
@@ -81,14 +81,14 @@ def measure_on_test(
     return made, said
 
 
-def some_unlabelled(task: Task, in_a_hurry: bool) -> IndexArray:
+def some_unlabelled(task: TrainingTask, in_a_hurry: bool) -> IndexArray:
     """Unlabelled ones of the rows that are trained on, of which some are drawn if there are many."""
     rows = np.flatnonzero(task.train_codes == UNLABELLED)
     most = _HURRIED_ROWS if in_a_hurry else _DECIDED_ROWS
     return np.sort(np.random.default_rng(task.request.seed).permutation(rows)[:most])
 
 
-def decided_unlabelled(model: Model, scores: FloatArray, task: Task) -> DecidedUnlabelled | None:
+def decided_unlabelled(model: Model, scores: FloatArray, task: TrainingTask) -> DecidedUnlabelled | None:
     """How many of the unlabelled rows with these scores the model calls positive."""
     if len(scores) == 0:
         return None
@@ -147,7 +147,7 @@ def one_sided(measured: Measures | None, classes: tuple[str, str]) -> list[str]:
     return [f"all {measured.n} rows that the model was measured on are predicted {predicted!r}"]
 
 
-def warnings_of_test_rows(task: Task, measured: Measures | None) -> list[str]:
+def warnings_of_test_rows(task: TrainingTask, measured: Measures | None) -> list[str]:
     """What is odd about the test rows, or about what was measured on them."""
     if task.request.test_fraction == 0 or task.target.positives_only:
         return []

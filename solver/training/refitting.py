@@ -11,7 +11,7 @@ from solver.classes_report import MulticlassReport
 from solver.report import Report
 from solver.training.result import TrainedClasses, TrainedModel
 from solver.training.stopwatch import Stopwatch
-from solver.training.task import Task
+from solver.training.task import TrainingTask
 
 _NO_TIME: Final = "there was no time to train the model once more, on the test rows too"
 _STOPPED: Final = "the training was stopped before the model had learned from the test rows too"
@@ -25,7 +25,7 @@ _Trained = TypeVar("_Trained", TrainedModel, TrainedClasses)
 
 
 def train_twice(
-    task: Task,
+    task: TrainingTask,
     watch: Stopwatch,
     train_once: Callable[[Stopwatch], _Trained],
     refit: Callable[[Stopwatch], _Trained | None],
@@ -37,7 +37,7 @@ def train_twice(
 
     Parameters
     ----------
-    task : Task
+    task : TrainingTask
     watch : Stopwatch
     train_once : callable
         Trains, and measures on the test rows.

@@ -49,7 +49,7 @@ from solver.training.request import Progress, TrainingError, TrainingRequest
 from solver.training.result import TrainedClasses, TrainedModel
 from solver.training.stopwatch import TRAINING_DONE, Stopwatch
 from solver.training.target import UNLABELLED
-from solver.training.task import Task, prepare
+from solver.training.task import TrainingTask, prepare
 from solver.training.two_classes import train_two_classes
 from solver.typing import FloatArray, IndexArray
 
@@ -78,7 +78,7 @@ def train(
     return _train_classes(task, task.class_objective, watch)
 
 
-def _train_classes(task: Task, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses:
+def _train_classes(task: TrainingTask, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses:
     """Train problems of two classes on the rows of a task, measure on its test rows, and learn from those too."""
     if not (task.request.refit and len(task.test_rows)):
         trained = _train_once(task, objective, watch)
@@ -94,7 +94,7 @@ def _train_classes(task: Task, objective: ClassObjective, watch: Stopwatch) -> T
     return trained
 
 
-def _refit(task: Task, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses | None:
+def _refit(task: TrainingTask, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses | None:
     """The model of all rows; None where it was stopped before the end, as the one before is there."""
     try:
         return _train_once(task.of_all_rows(), objective, watch)
@@ -105,7 +105,7 @@ def _refit(task: Task, objective: ClassObjective, watch: Stopwatch) -> TrainedCl
 
 
 def _measured_before(
-    again: TrainedClasses, measured: TrainedClasses, task: Task, seconds: dict[str, float]
+    again: TrainedClasses, measured: TrainedClasses, task: TrainingTask, seconds: dict[str, float]
 ) -> TrainedClasses:
     """The model trained again, with what the test rows said of the one before."""
     before, report = measured.report, again.report
@@ -126,7 +126,7 @@ def _measured_before(
     return replace(again, report=report)
 
 
-def _train_once(task: Task, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses:
+def _train_once(task: TrainingTask, objective: ClassObjective, watch: Stopwatch) -> TrainedClasses:
     """Train on the rows that are to be trained on, and measure on the test rows, if there are any."""
     with watch.phase("features"):
         features, X, feature_warnings = fit_features(task, watch)
@@ -195,7 +195,7 @@ def _within(watch: Stopwatch, begin: float, end: float) -> Callable[[float, Mapp
 # -- estimators --------------------------------------------------------------------------------------------------------
 
 
-def _estimator(task: Task) -> Any:
+def _estimator(task: TrainingTask) -> Any:
     """The estimator of a problem of two classes.
 
     `auto` is the SVM where it would try nothing else for any problem: then all are trained together.
@@ -218,7 +218,7 @@ def _estimator(task: Task) -> Any:
     ).within(seconds)
 
 
-def _plain_svm(task: Task) -> Any:
+def _plain_svm(task: TrainingTask) -> Any:
     """The supervised SVM with the same kernel."""
     spec = ALGORITHMS["svm"]
     names = ("C", "kernel", "gamma", "degree", "coef0", "class_weight", "tol", "max_iter", "cache_size", "device")
@@ -227,7 +227,7 @@ def _plain_svm(task: Task) -> Any:
 
 
 def _fit(
-    task: Task,
+    task: TrainingTask,
     X: FloatArray | sparse.csr_array,
     estimator: Any,
     objective: ClassObjective | None,
@@ -258,7 +258,10 @@ def _methods(estimator: OneVsOne | OneVsRest) -> dict[str, int]:
 
 
 def _model_of(
-    task: Task, objective: ClassObjective, features: TableFeatures | MatrixFeatures, estimator: OneVsOne | OneVsRest
+    task: TrainingTask,
+    objective: ClassObjective,
+    features: TableFeatures | MatrixFeatures,
+    estimator: OneVsOne | OneVsRest,
 ) -> ClassesModel:
     return ClassesModel(
         algorithm=task.spec.name,
@@ -276,7 +279,7 @@ def _model_of(
 # -- what it reached ---------------------------------------------------------------------------------------------------
 
 
-def _counted(task: Task) -> MulticlassRows:
+def _counted(task: TrainingTask) -> MulticlassRows:
     codes, corrected = task.target.codes, task.corrected
     return MulticlassRows(
         total=task.n_rows,
@@ -290,7 +293,7 @@ def _counted(task: Task) -> MulticlassRows:
 
 
 def _on_test(
-    task: Task,
+    task: TrainingTask,
     model: ClassesModel,
     controls: Mapping[str, tuple[ProblemScores, ClassesDecision]],
     costs: FloatArray | None,
@@ -325,7 +328,7 @@ def _controls(
     }
 
 
-def _decided(task: Task, said: IndexArray) -> DecidedByClass | None:
+def _decided(task: TrainingTask, said: IndexArray) -> DecidedByClass | None:
     """What the model says of the unlabelled rows, some of which it was asked about."""
     if not len(said):
         return None

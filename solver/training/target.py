@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.choices import FEWEST_OF_A_CLASS
 from solver.corrections import Corrections
 from solver.labels import all_but, counted, folded, folding, keep_labels, lone_negative, spelling_warning
 from solver.refusals import (
     BINARY_LABELS,
-    FEWEST_OF_A_CLASS,
     KEEP_OF_SEVERAL,
     many_classes,
     many_labels,

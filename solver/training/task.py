@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.algorithms import ALGORITHMS, AUTO, POSITIVES_ONLY, AlgorithmSpec, ParamError, validate_params
+from solver.choices import FEWEST_OF_A_CLASS
 from solver.corrections import Corrected, Corrections, Rules, apply_corrections
 from solver.features import MISSING_POLICIES, MatrixData, Table, missing_values
 from solver.kinds import identifier_warning
 from solver.labels import counted, unclear_labels
 from solver.multiclass import ClassObjective, ClassObjectiveError
 from solver.operating_point import Objective, ObjectiveError
-from solver.refusals import FEWEST_OF_A_CLASS, NO_ABSTAINING, left_out_needed, no_unlabelled
+from solver.refusals import NO_ABSTAINING, left_out_needed, no_unlabelled
 from solver.report import ExcludedColumn, FeedbackReport, RowCounts
 from solver.training.held_out import draw_test_rows
 from solver.training.request import TrainingError, TrainingRequest
@@ -27,7 +28,7 @@ _IS_KEY: Final = "is the key, which names the rows"
 
 
 @dataclass(frozen=True)
-class Task:
+class TrainingTask:
     """What is trained: rows, labels and request, read and checked.
 
     Attributes
@@ -107,7 +108,7 @@ class Task:
         key = {} if self.request.key is None else {self.request.key: _IS_KEY}
         return [ExcludedColumn(name, reason) for name, reason in (self.identifiers | key).items()]
 
-    def of_all_rows(self) -> Task:
+    def of_all_rows(self) -> TrainingTask:
         """The same with the test rows among those that are trained on, as if none had been held out."""
         none = np.empty(0, dtype=self.test_rows.dtype)
         every = np.arange(len(self.target.codes), dtype=self.train_rows.dtype)
@@ -149,7 +150,7 @@ class Task:
 
 def prepare(
     data: Table | MatrixData, labels: NDArray[Any], request: TrainingRequest, corrections: Corrections | None
-) -> Task:
+) -> TrainingTask:
     """Read and check what is to be trained; raises `TrainingError`."""
     if len(labels) != data.n_rows:
         raise ValueError(f"{data.n_rows} rows but {len(labels)} labels")
@@ -171,7 +172,7 @@ def prepare(
     if complete is not None:
         corrected, before = corrected.take(complete), before[complete]
     target = read_labels(corrected.labels, corrected.unmeasured, request)
-    return Task(
+    return TrainingTask(
         request, corrected, n_rows, dropped, identifiers, target,
         *_plan(request, target), *draw_test_rows(target, corrected, before, request), complete, data.n_rows,
     )  # fmt: skip

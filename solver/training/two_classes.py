@@ -51,7 +51,7 @@ from solver.training.request import Progress, TrainingError, TrainingRequest
 from solver.training.result import TestedRows, TrainedModel
 from solver.training.stopwatch import TRAINING_DONE, Stopwatch
 from solver.training.target import NEGATIVE, POSITIVE, UNLABELLED
-from solver.training.task import Task, prepare
+from solver.training.task import TrainingTask, prepare
 from solver.typing import FloatArray, IndexArray
 
 
@@ -103,7 +103,7 @@ def train(
     return train_two_classes(task, parts, watch)
 
 
-def train_two_classes(task: Task, parts: PartExecutor, watch: Stopwatch) -> TrainedModel:
+def train_two_classes(task: TrainingTask, parts: PartExecutor, watch: Stopwatch) -> TrainedModel:
     """Train two classes on what was read and checked."""
     if not (task.request.refit and len(task.test_rows)):
         trained = measured = _train_once(task, parts, watch)
@@ -123,7 +123,7 @@ def train_two_classes(task: Task, parts: PartExecutor, watch: Stopwatch) -> Trai
     return trained
 
 
-def _with_rows(trained: TrainedModel, measured: TrainedModel, task: Task) -> TrainedModel:
+def _with_rows(trained: TrainedModel, measured: TrainedModel, task: TrainingTask) -> TrainedModel:
     """The model with what later ones need to be compared with it: its labelled rows, and what the test rows said."""
     data, codes, test_rows = task.corrected.data, task.target.codes, task.test_rows
     takes_part = task.is_trained_on
@@ -148,7 +148,7 @@ def _with_rows(trained: TrainedModel, measured: TrainedModel, task: Task) -> Tra
     )
 
 
-def _train_once(task: Task, parts: PartExecutor, watch: Stopwatch) -> TrainedModel:
+def _train_once(task: TrainingTask, parts: PartExecutor, watch: Stopwatch) -> TrainedModel:
     """Train on the rows that are to be trained on, and measure on the test rows, if there are any."""
     request = task.request
     with watch.phase("features"):
@@ -205,7 +205,7 @@ def _train_once(task: Task, parts: PartExecutor, watch: Stopwatch) -> TrainedMod
 
 
 def _queue(
-    task: Task,
+    task: TrainingTask,
     decision: DecisionState,
     X: FloatArray | sparse.csr_array,
     some: IndexArray,
@@ -217,7 +217,7 @@ def _queue(
 
 
 def _explained(
-    task: Task, model: Model, features: TableFeatures | MatrixFeatures, X: FloatArray | sparse.csr_array
+    task: TrainingTask, model: Model, features: TableFeatures | MatrixFeatures, X: FloatArray | sparse.csr_array
 ) -> tuple[Weights | None, KeptRows]:
     """What weighs most in the scores of the labelled rows, and labelled rows for others to be compared with."""
     labelled = np.flatnonzero(task.train_codes != UNLABELLED)
@@ -231,7 +231,9 @@ def _explained(
     )
 
 
-def _model_of(task: Task, features: TableFeatures | MatrixFeatures, decision: DecisionState, fitted: Report) -> Model:
+def _model_of(
+    task: TrainingTask, features: TableFeatures | MatrixFeatures, decision: DecisionState, fitted: Report
+) -> Model:
     return Model(
         algorithm=task.spec.name,
         params=task.params,
@@ -245,7 +247,7 @@ def _model_of(task: Task, features: TableFeatures | MatrixFeatures, decision: De
 
 
 def _promised(
-    fitted: Report, task: Task, test: Measures | None, unlabelled: DecidedUnlabelled | None
+    fitted: Report, task: TrainingTask, test: Measures | None, unlabelled: DecidedUnlabelled | None
 ) -> dict[str, Any]:
     """What the model promises, with what the test rows add to that, and the status that goes with it."""
     before = fitted.promise
@@ -281,13 +283,13 @@ def _ended(status: str, reason: str) -> dict[str, Any]:
     return {"status": status, "status_reason": reason}
 
 
-def _refit(task: Task, parts: PartExecutor, watch: Stopwatch) -> TrainedModel:
+def _refit(task: TrainingTask, parts: PartExecutor, watch: Stopwatch) -> TrainedModel:
     """Train on all rows, as if none had been held out to test on."""
     return _train_once(task.of_all_rows(), PartsOfRun(parts, REFITTING), watch)
 
 
 def _measured_before(
-    again: TrainedModel, measured: TrainedModel, task: Task, seconds: dict[str, float]
+    again: TrainedModel, measured: TrainedModel, task: TrainingTask, seconds: dict[str, float]
 ) -> TrainedModel:
     """The model trained again, with what the test rows said of the one before."""
     before, report = measured.report, again.report
@@ -333,7 +335,7 @@ def _another_method(report: Report, before: Report, method: str | None) -> list[
 
 
 def _fit(
-    task: Task,
+    task: TrainingTask,
     X: FloatArray | sparse.csr_array,
     parts: PartExecutor,
     callback: Callable[[float, Mapping[str, Any]], bool],
@@ -361,7 +363,7 @@ def _fit(
 
 
 def _learned_from(
-    task: Task, features: TableFeatures | MatrixFeatures
+    task: TrainingTask, features: TableFeatures | MatrixFeatures
 ) -> tuple[Table | MatrixData, list[dict[str, Any]], NDArray[np.int8]]:
     """What `telling_columns` looks at: the columns that are features, and the labels of all but the test rows."""
     codes = task.target.codes.copy()

@@ -17,7 +17,7 @@ from service.models.schemas import OperatingPoint
 from solver.features import MatrixData
 from solver.operating_point import Objective
 from solver.report import Estimate, JsonObject, Report
-from solver.retuning import Calibration
+from solver.retuning import CalibrationRows
 from solver.training import TrainingRequest, train
 
 STORED = Path(__file__).parents[1] / "data" / "reports"
@@ -71,7 +71,7 @@ def test_a_report_of_old_is_read_whole_and_serves_what_reads_reports(name):
     point = OperatingPoint(**{each: getattr(report, each) for each in names}, created_at=None)
     assert len(curve_of(report, report.curve, "pr", point, Costs()).points) == len(said["curve"]["thresholds"])
     assert 0 < drift_of("mdl_1", report, point, 7, []).prior.training < 1
-    assert Calibration.from_report(report).operating_point(Objective.parse("f1")).counts.total > 0
+    assert CalibrationRows.from_report(report).operating_point(Objective.parse("f1")).counts.total > 0
     assert point.model_dump(mode="json")["calibration"]["f1"] == said["calibration"]["f1"]
 
 

@@ -38,7 +38,6 @@ from solver.evaluation.betting import BETS_ON_FEW, BETS_ON_MANY, Bets, log_capit
 PRECISION = AuditTarget("precision", 0.95)
 RECALL = AuditTarget("recall", 0.9)
 COST = AuditTarget("cost", 0.2, false_negative=5.0, false_positive=1.0)
-WANTED = np.log(20)
 
 
 def all_called(rows: int, most: int = 400, target: AuditTarget = PRECISION) -> Draws:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solver.estimators import PSVM, SVM, MeanS3VM, SelfTraining
 from solver.evaluation import OperatingCurve
 from solver.operating_point import Objective
-from solver.retuning import Calibration
+from solver.retuning import CalibrationRows
 
 OBJECTIVE = {"kind": "precision", "target": 0.8, "confidence": 0.9}
 
@@ -92,7 +92,7 @@ def test_tuned_folds_are_ranked_too_and_corrections_stay_outside() -> None:
 def test_a_later_threshold_is_certified_by_the_same_rows() -> None:
     X, y, _ = rows(300, 300)
     report = SVM(objective=OBJECTIVE, random_state=0).fit(X, y).report_
-    calibration = Calibration.from_report(report)
+    calibration = CalibrationRows.from_report(report)
     assert calibration is not None
     lower = Objective.parse({"kind": "recall", "target": 0.8, "confidence": 0.9})
     assert calibration.operating_point(lower).status == "met"

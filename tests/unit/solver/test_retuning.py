@@ -25,7 +25,7 @@ from solver.report import (
     RowCounts,
     TuningReport,
 )
-from solver.retuning import Calibration, chosen_point, stored_promise
+from solver.retuning import CalibrationRows, chosen_point, stored_promise
 
 
 def scored(n: int, seed: int, ties: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -115,7 +115,7 @@ def test_without_confidence_it_is_the_choice_that_training_makes(objective):
     parsed = Objective.parse(objective)
     sigmoid = fit_sigmoid(scores, y)
     probability = ProbabilityReport(slope=sigmoid.slope, offset=sigmoid.offset, brier=0.1, reliability=[])
-    calibration = Calibration.from_report(report(OperatingCurve.from_scores(scores, y), probability=probability))
+    calibration = CalibrationRows.from_report(report(OperatingCurve.from_scores(scores, y), probability=probability))
     assert calibration.operating_point(parsed) == choose_threshold(scores, y, parsed)
 
 
@@ -123,14 +123,14 @@ def test_certificates_only_from_rows_kept_apart():
     scores, y = scored(600, 2)
     curve = OperatingCurve.from_scores(scores, y)
     objective = Objective.parse({"kind": "recall", "target": 0.8, "confidence": 0.95})
-    met = Calibration.from_report(report(curve)).operating_point(objective)
+    met = CalibrationRows.from_report(report(curve)).operating_point(objective)
     assert (met.status, met.reason) == ("met", "")
     supervised = report(curve, algorithm="svm", threshold_rule="f1max")
-    assert Calibration.from_report(supervised).operating_point(objective).status == "met"
+    assert CalibrationRows.from_report(supervised).operating_point(objective).status == "met"
     tuned = replace(supervised, tuning=TuningReport(1.0, 1.0, rows=100))  # by the other half, as it says since it is so
-    assert Calibration.from_report(tuned).operating_point(objective).status == "met"
+    assert CalibrationRows.from_report(tuned).operating_point(objective).status == "met"
     auto = replace(supervised, algorithm="auto")
-    assert Calibration.from_report(auto).operating_point(objective).status == "met"
+    assert CalibrationRows.from_report(auto).operating_point(objective).status == "met"
     tried = JudgedMethod(
         method="lapsvm", log_loss=0.4, gain=0, standard_error=0, sharpness=0, rank_correlation=0,
         passes=False,
@@ -147,29 +147,29 @@ def test_certificates_only_from_rows_kept_apart():
             )
         },
     ):
-        point = Calibration.from_report(report(curve, **changes)).operating_point(objective)
+        point = CalibrationRows.from_report(report(curve, **changes)).operating_point(objective)
         assert point.status == "cannot_certify"
         assert "train with a confidence" in point.reason
         assert "lower bound" not in point.reason  # of a share of errors it is an upper one
         assert "does not count that it was chosen by looking at them" in point.reason
         assert point.counts.recall >= 0.8
     crossed = report(curve, labeled_split="xfit", certificate="cross_fitted", algorithm="svm")
-    assert Calibration.from_report(crossed).operating_point(objective).status == "met"
+    assert CalibrationRows.from_report(crossed).operating_point(objective).status == "met"
     for certificate, changes, status in (
         ("strict", {"labeled_split": "xfit", "certificate": "cross_fitted", "algorithm": "svm"}, "cannot_certify"),
         ("strict", {}, "met"),
         ("cross_fitted", {}, "met"),
     ):
         asked = replace(objective, certificate=certificate)
-        assert Calibration.from_report(report(curve, **changes)).operating_point(asked).status == status
+        assert CalibrationRows.from_report(report(curve, **changes)).operating_point(asked).status == status
     hopeless = Objective.parse({"kind": "precision", "target": 1.0, "confidence": 0.99})
-    assert Calibration.from_report(report(curve)).operating_point(hopeless).status != "met"
-    assert Calibration.from_report(replace(report(curve), curve=None)) is None
+    assert CalibrationRows.from_report(report(curve)).operating_point(hopeless).status != "met"
+    assert CalibrationRows.from_report(replace(report(curve), curve=None)) is None
 
 
 def test_one_row_of_a_class_certifies_nothing():
     curve = OperatingCurve.from_scores([3.0, 2, 1, 0], [1, 0, 0, 0])
-    assert Calibration.from_report(report(curve)).certificate is None
+    assert CalibrationRows.from_report(report(curve)).certificate is None
 
 
 def test_cost_interval_covers_as_stated():

@@ -98,17 +98,6 @@ def test_label_switching_ends_without_a_pair_to_switch(seed, balance):
     assert value(model, labels) <= value(unswitched, first) + 1e-3
 
 
-def ramp_objective(w, b, X, y, signs, unlabelled_cost, s):
-    f = X @ w + b
-    labelled = signs != 0
-    ramp = lambda z: np.maximum(0, 1 - z) - np.maximum(0, s - z)  # noqa: E731
-    return (
-        w @ w / 2
-        + np.maximum(0, 1 - signs[labelled] * f[labelled]).sum()
-        + unlabelled_cost * (ramp(f[~labelled]) + ramp(-f[~labelled])).sum()
-    )
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_ramp_tsvm_is_a_fixed_point_of_the_concave_convex_procedure(seed):
     X, y, _ = clusters(seed, n=60, distance=0.7, features=3)
