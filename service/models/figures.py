@@ -12,7 +12,7 @@ from markupsafe import Markup
 from service import charts
 from service.locales import localized_day
 from service.models.objectives import FALSE_POSITIVE_KINDS
-from service.models.schemas import Drift, Model, PrecisionRecallCurve, ThresholdPoint, Thresholds
+from service.models.schemas import Drift, Model, OperatingPoint, PrecisionRecallCurve, ThresholdPoint, Thresholds
 from service.shown_text import number
 from solver.evaluation.intervals import wilson
 from solver.report import Abstention, Estimate, Measures, Report, SpreadScores
@@ -96,6 +96,43 @@ def of_thousand(measured: Measures | None, abstain: Abstention | None) -> Thousa
         missed=round(measured.false_negatives * scale),
         said=said,
     )
+
+
+Point = Report | OperatingPoint
+"""What decides: the threshold of the training, or one that was chosen since."""
+
+
+@dataclass(frozen=True)
+class CalledUnlabelled:
+    """What becomes of the unlabelled rows of the training."""
+
+    rows: int
+    positive: int
+    is_about: bool
+    """Whether that is a good guess: not all rows were decided on, or only how their scores are spread is known."""
+
+
+def called_unlabelled(report: Report, point: Point) -> CalledUnlabelled | None:
+    """Return how many unlabelled rows are called positive at a point; None where that is not known."""
+    told = report.unlabelled
+    if told is None:
+        return None
+    if point.threshold == report.threshold and point.abstain == report.abstain:
+        return CalledUnlabelled(told.rows, told.called, is_about=told.measured < told.rows)
+    cut = point.threshold if point.abstain is None else point.abstain.upper
+    if cut is None:
+        return CalledUnlabelled(told.rows, 0, is_about=False)
+    if told.scores is None:
+        return None
+    return CalledUnlabelled(told.rows, round(told.rows * _share_above(told.scores, cut)), is_about=True)
+
+
+def _share_above(spread: SpreadScores, cut: float) -> float:
+    """Return the share of scores above a threshold, those of one part taken to lie evenly in it."""
+    width = (spread.greatest - spread.least) / len(spread.counts)
+    place = (cut - spread.least) / width
+    above = sum(count * min(1.0, max(0.0, at + 1 - place)) for at, count in enumerate(spread.counts))
+    return above / sum(spread.counts)
 
 
 def compared(model: Model) -> Iterator[Compared]:

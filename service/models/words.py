@@ -121,7 +121,7 @@ def promise_level(level: str | None, objective: Mapping[str, Any]) -> str:
 
 
 _NUMBER = r"(?:0?\.\d+|[01](?:\.0+)?)(?![\w%]|[.,]\d)"
-_NUMBERS = rf"{_NUMBER}(?: → {_NUMBER})?(?: \({_NUMBER} to {_NUMBER}\))?"
+_NUMBERS = rf"(?:undefined → )?{_NUMBER}(?: → {_NUMBER})?(?: \({_NUMBER} to {_NUMBER}\))?"
 _MEASURE = r"(?:[Pp]recision|[Rr]ecall|F1|F[\d.]+|F-beta|[Ff]alse positive rate|[Hh]am loss|[Cc]onfidence)"
 _SHARES = re.compile(
     rf"{GIVEN}"

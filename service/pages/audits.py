@@ -50,15 +50,17 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
         audit = services.audits.get(project, audit_id)
         rows = None if audit.pool is None or audit.sealed_at else services.audits.next(project, audit_id, after, 1)
         model = _model(services, project, audit)
+        aliases = model.aliases if model else []
         return room.page(
             request.scope,
             "audit.html",
-            title="Audit",
+            title=f"Audit of {aliases[0] if aliases else 'a model'}",
             audit=audit,
             rows=rows,
             after=after,
             model=model,
-            aliases=model.aliases if model else [],
+            aliases=aliases,
+            threshold=_threshold(audit),
             picture=_picture(audit),
             last=_last(given),
             skipped=_skipped(rows, after),
@@ -101,7 +103,7 @@ def _request(name: str, form: Form) -> AuditRequest:
         "dataset": form.text("dataset"),
         "objective": objective,
         "confidence": number(form, "confidence", 0.01),
-        "rows": whole(form, "rows", MOST_ROWS),
+        **({"rows": whole(form, "rows", MOST_ROWS)} if form.text("rows") else {}),
         "thresholds": "curve" if form.text("several") else None,
     }
     try:
@@ -115,6 +117,12 @@ def _model(services: Services, project: str, audit: Audit) -> Model | None:
         return services.models.get(project, audit.model)
     except ModelNotFound:
         return None
+
+
+def _threshold(audit: Audit) -> float | None:
+    """Return the threshold that the verdict is about; of several that are tried, before there is one, the first."""
+    said = None if audit.verdict is None else audit.verdict.threshold
+    return said if said is not None or audit.pool is None else audit.pool.threshold
 
 
 def _picture(audit: Audit) -> Any:

@@ -28,14 +28,14 @@ class Fitting:
 def fitting(services: Services, project: str, model: Model | MulticlassModel, given: Form, chosen: str = "") -> Fitting:
     """Return data sets that fit a model, from where an address says (``older``).
 
-    That of the training comes first while it is there, and one that is chosen, whatever the list has: it looks at so
-    many columns and no more.
+    One that is chosen comes first, as the menu begins with it, and then that of the training while it is there,
+    whatever the list has: it looks at so many columns and no more.
     """
     cursor = given.text("older")
     page = services.datasets.list(project, cursor or None, MOST_DATASETS, model.id)
     named = {each.id: each.name for each in page.items}
-    wanted = [each for each in (chosen, model.dataset_id if not cursor else None) if each and each not in named]
-    first = {each: name for each in wanted if (name := _name(services, project, each)) is not None}
+    wanted = [each for each in (chosen, model.dataset_id if not cursor else None) if each]
+    first = {each: name for each in wanted if (name := named.get(each) or _name(services, project, each)) is not None}
     return Fitting(list((first | named).items()), cursor, page.next_cursor)
 
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
 from service.api.access import Writer
+from service.audits.schemas import MOST_ROWS, AuditRequest
 from service.errors import IdempotencyConflict, InvalidRequest, Problem
 from service.feedback.errors import FeedbackNotFound
 from service.feedback.schemas import Feedback, FeedbackRequest
@@ -65,10 +66,11 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
         model = services.models.get(project, name)
         purpose, skip = _purpose(given), whole(given, "skip", MOST_SKIPPED, 0)
         alias = _alias(model, name)
+        asked = _asked(services, project, model, purpose, skip)
         rows: dict[str, Any] = {
             **{"model": model, "name": name, "alias": alias, "classes": model.report.classes},
             **{"purpose": purpose, "skip": skip, "most_skipped": MOST_SKIPPED},
-            "asked": _asked(services, project, model, purpose, skip),
+            "asked": asked,
             "last": _last(services, project, given),
             "again": bool(given.text("again")),
             "given": _given(services, project, model, name),
@@ -76,16 +78,19 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
         if given.text("part") == "rows":  # a page that has answered all of its rows; the rest of it is there
             return room.page(request.scope, "asked.html", **rows)
         audits = services.audits.list(project, None, ON_A_LIST).items
+        data = fitting(services, project, model, given)
         return room.page(
             request.scope,
             "label.html",
-            title=f"Label for {name if name in model.aliases else 'a model'}",
+            title=f"Label rows for {name if name in model.aliases else 'a model'}",
             **rows,
+            data=None if asked.queue is None else dict(data.named).get(asked.queue.dataset),
             enough=ENOUGH,
             once=new_id("blob"),
             wish=objective_fields((model.operating_point or model.report).objective, AUDITED),
             audits=[audit for audit in audits if audit.model == model.id],
-            fitting=fitting(services, project, model, given),
+            fitting=data,
+            **{"most_rows": MOST_ROWS, "usual_rows": AuditRequest.model_fields["rows"].default},
             bought=None if alias is None else bought(services, project, alias),
         )
 

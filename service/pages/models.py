@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
@@ -15,8 +16,11 @@ from service.errors import InvalidRequest, Problem
 from service.models.curves import Costs
 from service.models.errors import AliasNotFound, NoCurve, NoShadow
 from service.models.figures import (
+    CalledUnlabelled,
+    Point,
     Thousand,
     calibration_picture,
+    called_unlabelled,
     class_curve_picture,
     compared,
     drift_pictures,
@@ -38,8 +42,8 @@ from service.models.schemas import (
     Thresholds,
 )
 from service.pages.class_figures import confusion, measured
-from service.pages.forms import BUTTON, Form, Written, parsed
-from service.pages.objectives import objective_fields, objective_in
+from service.pages.forms import BUTTON, Form, Written, number, parsed
+from service.pages.objectives import TARGETS, objective_fields, objective_in
 from service.pages.room import Room
 from service.pages.services import Services
 from service.schemas import AliasName
@@ -50,6 +54,8 @@ OBJECTIVES: TypeAdapter[ObjectiveBody] = TypeAdapter(ObjectiveBody)
 NAMES: TypeAdapter[str] = TypeAdapter(AliasName)
 ON_THE_FORM = ("precision", "recall", *FALSE_POSITIVE_KINDS, "cost", "f1")
 """Objectives that a threshold can be chosen for."""
+SURE = "95"
+"""Percent of confidence with which a proof is offered."""
 DRIFT_DAYS = 30
 MOST_REFUSED = 3
 """Columns that are named where they keep a model from a form."""
@@ -75,6 +81,19 @@ class Preview:
     point: OperatingPoint | None = None
     problem: Problem | None = None
     thousand: Thousand | None = None
+    unlabelled: CalledUnlabelled | None = None
+    proof: Mapping[str, str] | None = None
+    """What asks for the same with a confidence, where the labels may prove it."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """What decided before the last change of the threshold, and will again when that is undone."""
+
+    threshold: float
+    objective: Mapping[str, Any]
+    is_trained: bool
+    """Whether it is that of the training."""
 
 
 def add_models(router: APIRouter, room: Room, services: Services) -> None:
@@ -104,7 +123,7 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
             return _of_classes(request, room, services, project, name, model)
         thresholds = thresholds_of(services, project, name)
         given = parsed(request.scope["query_string"])
-        alias = _alias(services, project, name)
+        alias = _alias(services, project, name) or _alias(services, project, next(iter(model.aliases), name))
         in_use = model.operating_point or model.report
         unlabelled = None if model.report.unlabelled is None else model.report.unlabelled.scores
         return room.page(
@@ -115,6 +134,9 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
             report=model.report,
             in_use=in_use,
             thousand=of_thousand(in_use.calibration, in_use.abstain),
+            called=called_unlabelled(model.report, in_use),
+            before=_before(services, project, name, model),
+            proof=_proof(in_use),
             alias=alias,
             shadow=None if alias is None else _shadow(services, project, alias),
             thresholds=thresholds,
@@ -230,6 +252,8 @@ def _shadow(services: Services, project: str, alias: AliasWithHistory) -> Shadow
 def _objective(form: Form, abstain: str) -> ObjectiveBody:
     """Return what a form asks a threshold for, with the precision of abstaining; raises `InvalidRequest`."""
     wanted = objective_in(form)
+    if form.text("confidence") and wanted["kind"] in (*TARGETS, *FALSE_POSITIVE_KINDS):
+        wanted["confidence"] = number(form, "confidence", 0.01)
     try:
         if abstain:
             wanted["abstain"] = {"precision": float(abstain)}
@@ -237,7 +261,8 @@ def _objective(form: Form, abstain: str) -> ObjectiveBody:
     except (ValueError, ValidationError):
         raise InvalidRequest.of(
             "form.target",
-            "should be a share above 0% and up to 100%, or one below 100% to be lost, or costs above 0",
+            "should be a share above 0% and up to 100%, or one below 100% to be lost, or costs above 0; a confidence "
+            "from 50% to below 100%",
         ) from None
 
 
@@ -268,7 +293,33 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
         point = services.models.choose(project, name, _chosen(given, abstain, apply=False))
     except Problem as problem:
         return Preview(fields, abstain, problem=problem)
-    return Preview(fields, abstain, point, thousand=of_thousand(point.calibration, point.abstain))
+    return Preview(
+        fields,
+        abstain,
+        point,
+        thousand=of_thousand(point.calibration, point.abstain),
+        unlabelled=called_unlabelled(model.report, point),
+        proof=_proof(point),
+    )
+
+
+def _before(services: Services, project: str, name: str, model: Model) -> Before | None:
+    """Return what a change of the threshold is undone to; None where nothing was changed."""
+    if model.operating_point is None:
+        return None
+    points = services.models.applied_points(project, name, None, 2).items
+    before = points[1] if len(points) > 1 else model.report
+    return Before(before.threshold, before.objective, is_trained=len(points) < 2)
+
+
+def _proof(point: Point) -> Mapping[str, str] | None:
+    """Return what asks for a target with a confidence, as the form of thresholds does, where labels may prove it."""
+    needs = None if point.promise is None else point.promise.needs
+    fields = objective_fields(point.objective, ON_THE_FORM)
+    is_on_form = fields["kind"] == point.objective["kind"] and not fields["confidence"]
+    if needs is None or needs.random_labels > 0 or not is_on_form:
+        return None
+    return {each: value for each, value in fields.items() if each != "confidence"} | {"confidence": SURE}
 
 
 def _no_onnx(model: Model | MulticlassModel) -> str | None:

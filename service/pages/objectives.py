@@ -8,21 +8,24 @@ from typing import Any
 from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.pages.forms import Form, number
 
+TARGETS = ("precision", "recall")
+"""Kinds of objectives that ask for at least a share, each in a field of its own."""
+
 
 def objective_fields(asked: Mapping[str, Any], kinds: Collection[str]) -> dict[str, str]:
     """Return what such a form begins with: what is asked of a model, as far as it is one of these kinds.
 
-    Shares are in percent.
+    Shares are in percent. The confidence is empty where none is asked for.
     """
     kind = str(asked.get("kind"))
-    target = asked.get("target", asked.get("precision", 0.95))
+    shares = {each: asked.get(each, asked.get("target") if each == kind else None) or 0.95 for each in TARGETS}
     return {
         "kind": kind if kind in kinds else "precision",
-        "target": f"{100 * target:g}",
+        **{each: f"{100 * share:g}" for each, share in shares.items()},
         "lost": f"{100 * asked.get('at_most', 0.001):g}",
         "missed": f"{asked.get('false_negative', 5):g}",
         "alarm": f"{asked.get('false_positive', 1):g}",
-        "confidence": f"{100 * (asked.get('confidence') or 0.95):g}",
+        "confidence": f"{100 * asked['confidence']:g}" if asked.get("confidence") else "",
     }
 
 
@@ -37,4 +40,4 @@ def objective_in(form: Form) -> dict[str, Any]:
         }
     if kind in FALSE_POSITIVE_KINDS:
         return {"kind": kind, "at_most": number(form, "lost", 0.01)}
-    return {"kind": kind} if kind == "f1" else {"kind": kind, "target": number(form, "target", 0.01)}
+    return {"kind": kind, "target": number(form, kind, 0.01)} if kind in TARGETS else {"kind": kind}

@@ -58,6 +58,9 @@ def test_from_nothing_to_a_threshold_that_is_used_by_the_keyboard_alone(stack: s
         assert tab.run(f"document.getElementById('{fact}').textContent")
         assert tab.run("document.getElementById('recall').textContent") == moved[1]
     said = tab.until("document.getElementById('preview').dataset.threshold")
+    # How many unlabelled rows lie above it: the script counts them as it moves, and the server says the same.
+    above = "document.getElementById('unlabelled').textContent.match(/about ([\\d,]+) lie above it/)[1]"
+    assert f"unlabelled rows it calls about {tab.run(above)} “malignant”" in tab.text()
     shown = tab.run("document.getElementById('precision').textContent")
     tab.enter("#preview form button")
     assert tab.until("document.querySelector('form[action$=undo] button')?.textContent")
@@ -153,10 +156,12 @@ def test_rows_are_labelled_and_a_target_is_proved_by_keys(stack: str, browser: C
     assert tab.run("!document.getElementById('keys').checked && !document.querySelector('.keys').hidden")
     tab.type("y", leaves=False)
     tab.run("document.getElementById('keys').click()")
-    tab.run("document.getElementById('target').focus()")
+    chosen = "document.querySelector('form[action$=audits] [name=kind]:checked').value"
+    assert tab.run(chosen) == "recall"  # which the model was asked for
+    tab.run("document.querySelector('form[action$=audits] [name=precision]').focus()")
     tab.type("1", leaves=False)  # what is typed into a field is no answer
-    tab.run("document.querySelector('[name=kind][value=precision]').click()")  # the model was asked for a recall
-    tab.fill("#target", "60")
+    assert tab.run(chosen) == "precision"
+    tab.fill("form[action$=audits] [name=precision]", "60")
     tab.press("form[action$=audits] button")
     tab.until("document.querySelector('[data-key=y]') !== null")
     proved = 0
@@ -537,7 +542,7 @@ def every_page(stack: str) -> list[str]:
             *("", "/datasets", f"/datasets/{example}", f"/datasets/{example}/train", f"/datasets/{hostile}"),
             *(f"/datasets/{hostile}/rows/0", f"/datasets/{hostile}/rows/1"),
             *("/jobs", f"/jobs/{items('jobs')[0]['id']}", "/models", "/models/tumours", "/models/tumours/mistakes"),
-            *("/models/tumours?kind=precision&target=90", f"/models/tumours/try?dataset={example}&row=7"),
+            *("/models/tumours?kind=precision&precision=90", f"/models/tumours/try?dataset={example}&row=7"),
             *("/models/tumours/label", *(f"/audits/{audit['id']}?row=1&said=benign" for audit in items("audits"))),
             *("/settings", *(f"/settings/webhooks/{webhook['id']}" for webhook in items("webhooks")), "/keys", "/none"),
         )

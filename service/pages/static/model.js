@@ -58,6 +58,22 @@ function sayProven(index) {
   place.textContent = said.length > 0 ? `Proven of this threshold: ${said.join("; ")}.` : "Nothing is proven of this threshold.";
 }
 
+// How many unlabelled rows lie above the threshold, by how their scores are spread, those of one part taken to lie evenly
+// in it; of the threshold in use the server knows it better.
+function sayUnlabelled(index) {
+  const place = document.getElementById("unlabelled");
+  if (!place) return;
+  const { rows: all, least, greatest, counts, inUse, isAbout } = place.dataset;
+  const parts = counts.split(" ").map(Number);
+  const at = (found.points[index].threshold - least) / ((greatest - least) / parts.length);
+  const sum = (pick) => parts.reduce((total, count, part) => total + pick(count, part), 0);
+  const above = sum((count, part) => count * Math.min(1, Math.max(0, part + 1 - at))) / sum((count) => count);
+  const isInUse = index === nearest(found.threshold);
+  const count = isInUse ? Number(inUse) : Math.round(all * above);
+  const about = isInUse && !isAbout ? "" : "about ";
+  place.textContent = `Of the ${Number(all).toLocaleString(language)} unlabelled rows, ${about}${count.toLocaleString(language)} lie above it.`;
+}
+
 function show(index) {
   const point = found.points[index];
   const of = (count) => Math.round((1000 * count) / rows()).toLocaleString(language);
@@ -74,6 +90,7 @@ function show(index) {
   const words = `Of ${(1000).toLocaleString(language)} rows: ${of(flagged(point))} flagged, ${of(point.false_positives)} of them wrong, ${of(found.positives - point.true_positives)} missed.`;
   put("thousand", words);
   handle.setAttribute("aria-valuetext", words);
+  sayUnlabelled(index);
   sayProven(index);
   if (plot) plot.redraw(false);
 }

@@ -50,6 +50,10 @@ def test_rows_are_answered_put_off_and_taken_back(place: Place) -> None:
     page = visitor.open("/ui/models/mails")
     page = visitor.open(next(link for link in page.links if link.endswith("/label")))
     assert row_of(page) == 2
+    assert page.text.startswith("Label rows for mails · prefsvm")
+    assert "Models › mails › Label rows Label rows for mails of " in page.text
+    assert any(link.endswith(place.dataset) for link in page.links)
+    assert "score 0.1, threshold 0.25" in page.text
     assert "Drawn at random: its label also counts for thresholds" in page.text
     assert "age 22" in page.text
     assert "this model has not learned: 0" in page.text
@@ -189,7 +193,12 @@ def drawn(place: Place, audit: str, rows: int = 40, **more: Any) -> None:
 def begun(place: Place, alias: str, **fields: str) -> tuple[Visitor, Reader, str]:
     place.trained(alias, queue=QUEUE)
     visitor = Visitor(place.client)
-    asked = {"kind": "precision", "target": "80", "confidence": "90", "rows": "40", "dataset": place.dataset} | fields
+    asked = {
+        "kind": "precision",
+        "precision": "80",
+        "confidence": "90",
+        "dataset": place.dataset,
+    } | fields
     page = visitor.send(visitor.open(f"/ui/models/{alias}/label"), "/audits", **asked)
     return visitor, page, visitor.at.rpartition("/")[2]
 
@@ -197,6 +206,7 @@ def begun(place: Place, alias: str, **fields: str) -> tuple[Visitor, Reader, str
 def test_an_audit_from_its_beginning_to_the_moment_of_proof(place: Place) -> None:
     visitor, page, audit = begun(place, "audited")
     assert "Rows are being drawn" in page.text
+    assert page.text.startswith("Audit of audited · prefsvm")
     assert 'data-live="on"' in visitor.answer.text
     assert audit in str(visitor.open("/ui").links)
     drawn(place, audit)
@@ -204,6 +214,9 @@ def test_an_audit_from_its_beginning_to_the_moment_of_proof(place: Place) -> Non
     assert "of the 200 unlabelled rows that the model calls 'spam', at least 80% are 'spam'?" in page.text
     assert "<b>" not in visitor.answer.text
     assert "⟨U+202E⟩" in page.text
+    assert "The model decides by the threshold 0.25." in page.text
+    before, _, folded = visitor.answer.text.partition("Go on all the same")
+    assert ("Keys: " in before, folded) == (True, "")
     bounds = []
     for answers in range(1, 40):
         page = visitor.send(page, "/answer", holding={"row": str(1000 + answers)}, label="spam")
@@ -216,6 +229,9 @@ def test_an_audit_from_its_beginning_to_the_moment_of_proof(place: Place) -> Non
     assert bounds[-1] >= 0.8
     assert f"Proven , after {len(bounds)} rows" in page.text.replace("Proven,", "Proven ,")
     assert "Nobody has to look at more" in page.text
+    assert "Threshold 0.25 in use" in page.text
+    before, _, folded = visitor.answer.text.partition("Go on all the same")
+    assert ("Keys: " in before, "Keys: " in folded) == (False, True)
     page = visitor.send(page, "/seal", alias="audited")
     assert "sealed" in page.text
     assert [each["rows"] for each in feedback(place, "audited")] == [len(bounds)]
@@ -267,19 +283,31 @@ def test_an_audit_that_was_closed_unproven_wants_nobodys_attention(place: Place)
     [
         (
             {"kind": "precision", "target": 0.9, "confidence": 0.99},
-            {"kind": "precision", "target": "90", "confidence": "99"},
+            {"kind": "precision", "precision": "90", "confidence": "99"},
         ),
-        ({"kind": "recall", "target": 0.57}, {"kind": "recall", "target": "57", "confidence": "95"}),
+        ({"kind": "recall", "target": 0.57}, {"kind": "recall", "recall": "57", "confidence": ""}),
         ({"kind": "ham_loss", "at_most": 0.002}, {"kind": "ham_loss", "lost": "0.2"}),
         ({"kind": "false_positive_rate", "at_most": 0.05}, {"kind": "false_positive_rate", "lost": "5"}),
-        ({"kind": "precision_recall", "precision": 0.8, "recall": 0.7}, {"kind": "precision", "target": "80"}),
+        ({"kind": "precision_recall", "precision": 0.8, "recall": 0.7}, {"kind": "precision", "precision": "80"}),
         ({"kind": "cost", "false_negative": 7, "false_positive": 2}, {"kind": "cost", "missed": "7", "alarm": "2"}),
-        ({"kind": "f1"}, {"kind": "precision", "target": "95"}),
+        ({"kind": "f1"}, {"kind": "precision", "precision": "95"}),
     ],
 )
 def test_the_form_of_an_audit_begins_with_what_was_asked(objective: dict[str, Any], fields: dict[str, str]) -> None:
     begun_with = objective_fields(objective, labelling.AUDITED)
     assert fields.items() <= begun_with.items()
+
+
+def test_each_thing_that_an_audit_may_prove_has_a_value_of_its_own(place: Place) -> None:
+    place.trained("own", queue=QUEUE, objective={"kind": "recall", "target": 0.7})
+    page = Visitor(place.client).open("/ui/models/own/label")
+    fields = page.form("/audits")["fields"]
+    assert {name: fields[name] for name in ("kind", "precision", "recall", "confidence", "rows")} == {
+        **{"kind": "recall", "precision": "95", "recall": "70", "confidence": "95", "rows": ""}
+    }
+    assert "is so 62 rows, all of them right, prove 95%. Of what is “ spam ”, it finds at least % Takes hundreds" in (
+        page.text
+    )
 
 
 def test_the_next_rows_wait_on_the_page_and_come_by_themselves(place: Place) -> None:
@@ -382,8 +410,8 @@ def test_of_several_thresholds_the_page_shows_which_are_proven(place: Place) -> 
 @pytest.mark.parametrize(
     ("asked", "measure", "ends"),
     [
-        ({"kind": "precision", "target": "80"}, "precision", ("lowest", "highest")),
-        ({"kind": "recall", "target": "10"}, "recall", ("highest",)),
+        ({"kind": "precision", "precision": "80"}, "precision", ("lowest", "highest")),
+        ({"kind": "recall", "recall": "10"}, "recall", ("highest",)),
         ({"kind": "false_positive_rate", "lost": "90"}, "false_positive_rate", ("lowest",)),
     ],
 )
@@ -478,8 +506,8 @@ def test_an_answer_of_an_audit_is_changed_and_rows_are_put_off(place: Place) -> 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"target": "0"}, "above 0"),
-        ({"target": "x"}, "should be a number"),
+        ({"precision": "0"}, "above 0"),
+        ({"precision": "x"}, "should be a number"),
         ({"kind": "f1"}, "kind"),
         ({"kind": "cost", "at_most": ""}, "at_most"),
         ({"confidence": "100"}, "confidence"),
@@ -490,7 +518,13 @@ def test_an_answer_of_an_audit_is_changed_and_rows_are_put_off(place: Place) -> 
 def test_an_audit_that_cannot_be(place: Place, fields: dict[str, str], told: str) -> None:
     place.trained("wrong", queue=QUEUE)
     visitor = Visitor(place.client)
-    asked = {"kind": "precision", "target": "80", "confidence": "90", "rows": "40", "dataset": place.dataset} | fields
+    asked = {
+        "kind": "precision",
+        "precision": "80",
+        "confidence": "90",
+        "rows": "40",
+        "dataset": place.dataset,
+    } | fields
     page = visitor.send(visitor.open("/ui/models/wrong/label"), "/audits", 422, **asked)
     assert told in page.text
 

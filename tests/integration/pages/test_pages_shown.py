@@ -319,14 +319,17 @@ def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database
     visitor = Visitor(client)
     page = visitor.open("/ui/models/filter")
     assert "Of 1,000 rows like the labelled ones: 500 flagged, 100 of them wrong, 0 missed." in page.text
-    page = visitor.open("/ui/models/filter?kind=recall&target=90")
+    page = visitor.open("/ui/models/filter?kind=recall&recall=90")
     assert "It finds at least 90% of the “spam” rows" in page.text
     assert client.get(f"/models/{model}/operating-points").json()["items"] == []  # looking changes nothing
     page = visitor.send(page, "/use")
     assert client.get(f"/models/{model}").json()["operating_point"]["objective"]["target"] == 0.9
-    assert "Undo" in page.text
-    visitor.send(page, "/undo")
-    assert client.get(f"/models/{model}").json()["operating_point"]["objective"] == {"kind": "f1"}
+    assert "Back to the threshold 0.25 that of the training, for “The best balance" in page.text
+    used = client.get(f"/models/{model}").json()["threshold"]
+    page = visitor.send(page, "/undo")
+    point = client.get(f"/models/{model}").json()["operating_point"]
+    assert (point["objective"], point["threshold"]) == ({"kind": "f1"}, 0.25)
+    assert f"Back to the threshold {used:g} the one before, for “It finds at least 90%" in page.text
     page = visitor.send(visitor.open("/ui/models/filter?kind=ham_loss&lost=2,5"), "/use")
     applied = client.get(f"/models/{model}").json()["operating_point"]["objective"]
     assert applied == {"kind": "ham_loss", "at_most": 0.025}
@@ -334,10 +337,11 @@ def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database
     visitor.send(page, "/undo")
     for wrong in (
         "kind=ham_loss&lost=100",
-        "kind=recall&target=900",
-        "kind=recall&target=x",
+        "kind=recall&recall=900",
+        "kind=recall&recall=x",
         "kind=cost&missed=0&alarm=1",
         "kind=what",
+        "kind=recall&recall=50&confidence=100",
     ):
         assert 'class="note bad"' in str(visitor.open(f"/ui/models/filter?{wrong}") and visitor.answer.text)
     visitor.open("/ui/models/nobodys", 404)
@@ -345,7 +349,7 @@ def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database
 
 def test_use_says_which_threshold_it_will_be(client: httpx.Client, database: Database, tmp_path: Path) -> None:
     model = store_model(database, tmp_path)
-    page = Visitor(client).open(f"/ui/models/{model}?kind=precision&target=71.4")
+    page = Visitor(client).open(f"/ui/models/{model}?kind=precision&precision=71.4")
     asked = {"objective": {"kind": "precision", "target": 0.714}}
     point = client.post(f"/models/{model}/operating-points", json=asked).json()
     flagged = (point["calibration"]["true_positives"] + point["calibration"]["false_positives"]) * 100
@@ -356,7 +360,7 @@ def test_use_says_which_threshold_it_will_be(client: httpx.Client, database: Dat
 def test_the_threshold_under_the_handle_is_used_as_it_is_and_undone(place: Place) -> None:
     model = place.model()
     visitor = Visitor(place.client)
-    page = visitor.open(f"/ui/models/{model}?kind=recall&target=100&at=-2")
+    page = visitor.open(f"/ui/models/{model}?kind=recall&recall=100&at=-2")
     assert "The threshold under the handle" in page.text
     assert (
         "It is -2 : 1000 of 1,000 rows lie above it. What is asked of the model stays: “The best balance" in page.text
@@ -366,13 +370,13 @@ def test_the_threshold_under_the_handle_is_used_as_it_is_and_undone(place: Place
     assert (point["threshold"], point["objective"], point["picked"]) == (-2, {"kind": "f1"}, True)
     assert "The threshold was picked by hand; the next training chooses its own for this." in page.text
     # Another one, chosen for what is written; undone, the one that was picked decides again.
-    page = visitor.send(visitor.open(f"/ui/models/{model}?kind=precision&target=60&at="), "/use")
+    page = visitor.send(visitor.open(f"/ui/models/{model}?kind=precision&precision=60&at="), "/use")
     assert place.client.get(f"/models/{model}").json()["operating_point"]["threshold"] != -2
     visitor.send(page, "/undo")
     point = place.client.get(f"/models/{model}").json()["operating_point"]
     assert (point["threshold"], point["objective"], point["picked"]) == (-2, {"kind": "f1"}, True)
     for wrong in ("-1.5", "x", "nan", "inf"):
-        page = visitor.open(f"/ui/models/{model}?kind=precision&target=40&at={wrong}")
+        page = visitor.open(f"/ui/models/{model}?kind=precision&precision=40&at={wrong}")
         assert 'class="note bad"' in visitor.answer.text
 
 
@@ -401,14 +405,14 @@ def abstaining(client: httpx.Client, database: Database, tmp_path: Path) -> str:
 
 def test_a_model_that_abstains_goes_on_to_do_so(client: httpx.Client, abstaining: str) -> None:
     visitor = Visitor(client)
-    page = visitor.open(f"/ui/models/{abstaining}?kind=recall&target=90&abstain=0.51")
+    page = visitor.open(f"/ui/models/{abstaining}?kind=recall&recall=90&abstain=0.51")
     assert "go on without a label, as they do now" in page.text
     visitor.send(page, "/use")
     point = client.get(f"/models/{abstaining}").json()["operating_point"]
     assert point["objective"] == {"kind": "recall", "target": 0.9, "abstain": {"precision": 0.9}}
     assert point["abstain"]["precision"] == 0.9
     for wrong in ("0.2", "x"):
-        page = visitor.open(f"/ui/models/{abstaining}?kind=recall&target=90")
+        page = visitor.open(f"/ui/models/{abstaining}?kind=recall&recall=90")
         visitor.send(page, "/use", 422, abstain=wrong)
 
 
@@ -523,7 +527,7 @@ def test_what_a_program_reads_is_the_same_in_every_language(place: Place) -> Non
     model = place.trained("languages", objective={"kind": "precision", "target": 0.805})
     visitor = Visitor(place.client)
     path = f"/ui/datasets/{place.dataset}/train?target=label&positive=spam&objective=recall&recall=80.5"
-    pages = [f"/ui/models/{model}", f"/ui/models/{model}?kind=recall&target=80.5", path, "/ui/models"]
+    pages = [f"/ui/models/{model}", f"/ui/models/{model}?kind=recall&recall=80.5", path, "/ui/models"]
     english = [visitor.open(page) for page in pages]
     assert visitor.answer.headers["vary"] == "Accept-Language"
     assert "at least 80.5%" in english[0].text
@@ -600,6 +604,41 @@ def test_unlabelled_rows_have_their_scores_in_the_picture(place: Place) -> None:
     assert visitor.answer.text.count('class="line guide" d="M') == 1
 
 
+def test_how_many_unlabelled_rows_a_threshold_calls_positive(place: Place) -> None:
+    scores = {"least": -3.0, "greatest": 1.0, "counts": [100, 100, 100, 100]}
+    told = {"rows": 400, "measured": 400, "positive": 77, "share": 0.1925, "labelled_share": 0.5, "scores": scores}
+    model = place.model(unlabelled=told)
+    visitor = Visitor(place.client)
+    page = visitor.open(f"/ui/models/{model}")
+    assert "Of the 400 unlabelled rows it calls 77 “ spam ”." in page.text  # counted by the training
+    page = visitor.open(f"/ui/models/{model}?kind=f1&at=-2")
+    assert "rows lie above it. Of the 400 unlabelled rows it calls about 300 “ spam ”." in page.text
+    page = visitor.send(page, "/use")
+    assert "missed. Of the 400 unlabelled rows it calls about 300 “ spam ”." in page.text
+    assert "unlabelled rows it calls" not in visitor.open(f"/ui/models/{place.model()}").text
+
+
+def test_a_confidence_is_asked_for_by_a_link(place: Place) -> None:
+    """Where the promise says that the labels there are may prove the target."""
+    needs = {"random_labels": 0, "checked_rows": None}
+    promise = {"level": "likely", "chance": 0.9, "confidence": 0.95, "bounds": {"recall": 0.8}, "sentence": "It may."}
+    objective = {"kind": "recall", "target": 0.805}
+    model = place.model(objective=objective, promise=promise | {"needs": needs})
+    visitor = Visitor(place.client)
+    page = visitor.open(f"/ui/models/{model}")
+    assert "Ask for it with a confidence of 95%" in page.text
+    page = visitor.open(next(link for link in page.links if "confidence=95" in link))
+    assert "It finds at least 80.5% of the “spam” rows, with a confidence of 95%" in page.text
+    visitor.send(page, "/use")
+    asked = place.client.get(f"/models/{model}").json()["operating_point"]["objective"]
+    assert asked == {"kind": "recall", "target": 0.805, "confidence": 0.95, "certificate": None, "abstain": None} or (
+        asked == objective | {"confidence": 0.95}
+    )
+    for needed in (None, needs | {"random_labels": 5}):
+        model = place.model(objective=objective, promise=promise | {"needs": needed})
+        assert "Ask for it with a confidence" not in visitor.open(f"/ui/models/{model}").text
+
+
 def test_costs_of_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: Path) -> None:
     model = store_model(database, tmp_path)
     plain = client.get(f"/models/{model}/thresholds").json()
@@ -632,7 +671,9 @@ def test_a_name_moves_and_goes_back(client: httpx.Client, database: Database, tm
     for model in (first, second):
         visitor.send(visitor.open(f"/ui/models/{model}"), "/alias", alias="filter")
     assert visitor.at == "/ui/models/filter"
-    visitor.send(visitor.open("/ui/models/filter"), "/rollback")
+    # Also from the page to which the training has led, whose address is that of the model.
+    visitor.send(visitor.open(f"/ui/models/{second}"), "/rollback")
+    assert visitor.at == "/ui/models/filter"
     assert client.get("/aliases/filter").json()["model_id"] == first
     visitor.send(visitor.open(f"/ui/models/{first}"), "/alias", 422, alias="No Name")
     assert "filter" in visitor.open("/ui").text

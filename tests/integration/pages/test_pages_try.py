@@ -187,6 +187,15 @@ def test_only_data_sets_that_fit_are_offered(place: Place) -> None:
     assert not {other, matrix} & set(fitting)
     offered = Visitor(place.client).open(f"/ui/models/{model}/try").form("/try")["fields"]["dataset"]
     assert offered in fitting
+    # The menu begins with the data set of the training, which is chosen, whatever came after it.
+    place.trained("first")
+    newer = upload(place.client, b"age,job,label\n1,cook,ham\n2,clerk,spam\n", "newer.csv")["id"]
+    visitor = Visitor(place.client)
+    for path in ("try", "label"):
+        visitor.open(f"/ui/models/first/{path}")
+        (menu,) = re.findall(r'<select id="dataset".*?</select>', visitor.answer.text)
+        options = re.findall(r'value="(ds_\w+)"( selected)?', menu)
+        assert (options[0], (newer, "") in options) == ((place.dataset, " selected"), True)
     assert place.client.get("/datasets", params={"fits": "nobodys"}).status_code == 422
     fitting = place.client.get("/datasets", params={"fits": place.model(matrix_model())}).json()["items"]
     assert [each["id"] for each in fitting] == [matrix]

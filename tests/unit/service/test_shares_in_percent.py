@@ -35,6 +35,8 @@ from solver.promise import promise_of
             "its F1 on its calibration rows is .9 (0.85 to 0.95), that of the older one on its own 0.95 (0.94 to 0.96)",
             "its F1 on its calibration rows is 90% (85% to 95%), that of the older one on its own 95% (94% to 96%)",
         ),
+        ("recall undefined → undefined, F1 undefined → 0.05", "recall undefined → undefined, F1 undefined → 5%"),
+        ("recall 0.50 → undefined", "recall 50% → undefined"),
         # No shares: scores, thresholds, costs, and numbers of rows; and what is too small to be read so.
         *(
             (same, same)
