@@ -231,9 +231,10 @@ def test_start_of_the_child_is_quick(tmp_path: Path) -> None:
         "sklearn",
         "numba",
     }
-    # of the solver, only how values are written, what texts are, and how memory is measured
+    # of the solver, only how values are written, what texts are, what may be chosen, and how memory is measured
     assert {name for name in done.stdout.split() if name.startswith("solver.")} == {
-        "solver.kinds", "solver.labels", "solver.peak_memory", "solver.reading",
+        "solver.choices", "solver.kinds", "solver.labels", "solver.peak_memory", "solver.reading",
+        "solver.single_bytes",
     }  # fmt: skip
     assert read(tmp_path, b"a\n1\n", "csv").cpu_seconds < 4
 
