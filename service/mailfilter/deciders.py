@@ -1,9 +1,9 @@
 """Processes that decide on mails for the one that speaks with mail software, so that each core has a mail to read.
 
-They are forked before that one has a thread or a connection, so that what both have loaded is in memory once. A mail
-goes to the one with the fewest bytes before it, and there mails have their turns in the order in which they came. Each
-has its connections and its models; it ends with the process that it was forked from, and is not replaced: where all
-have ended, that one decides by itself, as it does without any.
+They are forked by a process that has neither a thread nor a connection, so that what all have loaded is in memory once.
+A mail goes to the one with the fewest bytes before it, and there mails have their turns in the order in which they
+came. Each has its connections and its models, and ends with the process that it works for. One that has ended is
+replaced, and one that hangs is killed; where none answers, the process that listens decides by itself.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import asyncio
 import itertools
 import logging
 import os
-import select
 import signal
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -25,19 +25,28 @@ import orjson
 from service.db.session import STATEMENT_SECONDS, Database, acting_for
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter.deciding import Deciding, HereDeciding, Undecided, reason_of
+from service.mailfilter.forkserver import Forked, Forkserver, ForkserverGone
 from service.mailfilter.verdict import Verdict
 from service.models.errors import ModelNotFound
 from service.predictions.service import PredictionService
-from service.processes import die_with_parent
 from service.settings import Settings
 
 MOST: Final = 4
 """Processes, unless somebody asks for more."""
-ENDING_SECONDS: Final = 1.5
-"""So long they have to end by themselves."""
+TICK_SECONDS: Final = 0.5
+"""So often each is asked whether it is there. What follows counts ticks: where all stands still there are none."""
+QUIET: Final = 2
+"""Without an answer for so many ticks, it gets no further mails."""
+HUNG: Final = 6
+"""Without an answer for so many ticks, it is killed: nobody waits for its mails any more."""
+STUCK: Final = 120
+"""Likewise where it is there, but has mails and has decided on none."""
+LONGEST_REST: Final = 60
+"""Ticks until the next one is forked, where one after the other has ended."""
 _HEAD: Final = struct.Struct(">II")
 """Lengths of what is said, in JSON, and of the mail that follows."""
 _LONGEST_SAID: Final = 1 << 16
+_ASKED: Final = {"ping": True}
 
 log = logging.getLogger("prefsvm.mail")
 
@@ -48,52 +57,38 @@ def count_of(wanted: int) -> int:
     return count if count > 1 else 0
 
 
-@dataclass
-class Forked:
-    """A process that was forked, and how it is spoken with."""
-
-    pid: int
-    connection: socket.socket
-
-
-def fork(count: int, settings: Settings) -> list[Forked]:
-    """Fork processes that decide. Call it while there is one thread, and no connection to anybody."""
-    made: list[Forked] = []
-    parent = os.getpid()
-    for _ in range(count):
-        ours, theirs = socket.socketpair()
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                die_with_parent(parent)
-                for each in (ours, *(other.connection for other in made)):
-                    each.close()  # or nobody would see that the parent has closed them
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    signal.signal(number, signal.SIG_IGN)  # sent to all of a group: the parent says when to end
-                asyncio.run(_decide_forever(theirs, settings))
-                status = 0
-            except Exception:
-                log.exception("a process that decides on mails has failed")
-            finally:
-                os._exit(status)
-        theirs.close()
-        made.append(Forked(pid, ours))
-    return made
+def decider_forkserver(settings: Settings) -> Forkserver:
+    """Return what forks processes that decide. Call it while there is one thread, and no connection to anybody."""
+    return Forkserver(lambda connection: asyncio.run(_decide_forever(connection, settings)))
 
 
 @dataclass
 class _Decider:
-    """The connection to one of the processes, and what it is asked."""
+    """One of the processes, the connection to it, and what it is asked."""
 
+    forked: Forked
     writer: asyncio.StreamWriter
     waiting: dict[int, tuple[asyncio.Future[Verdict], int]] = field(default_factory=dict)
     """What is waited for, and the bytes of the mail."""
+    silent: int = 0
+    """Ticks since it has said anything."""
+    undecided: int = 0
+    """Ticks since it has decided on a mail, if it has any."""
 
     @property
     def load(self) -> tuple[int, int]:
         """Bytes and mails that it has not answered yet."""
         return sum(size for _, size in self.waiting.values()), len(self.waiting)
+
+    def look(self) -> None:
+        """Count a tick: ask whether it is there, and kill it if it does not answer."""
+        if self.silent >= HUNG or self.undecided >= STUCK:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.forked.handle, signal.SIGKILL)
+        elif not self.silent:  # or it has been asked
+            self.writer.write(_packed(_ASKED, b""))
+        self.silent += 1
+        self.undecided = self.undecided + 1 if self.waiting else 0
 
 
 class Deciders:
@@ -101,31 +96,38 @@ class Deciders:
 
     Parameters
     ----------
-    forked : list of Forked
+    forkserver : Forkserver or None
+        None: there are no others.
+    count : int
+        How many there shall be.
     otherwise : Deciding
-        Decides where none of them lives any more.
+        Decides where none of them answers.
     """
 
-    def __init__(self, forked: list[Forked], otherwise: Deciding) -> None:
-        self._forked = forked
+    def __init__(self, forkserver: Forkserver | None, count: int, otherwise: Deciding) -> None:
+        self._forkserver = forkserver
+        self._count = count if forkserver is not None else 0
         self._otherwise = otherwise
         self._alive: list[_Decider] = []
-        self._reading: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count()
+        self._failures = 0
+        """Of them that have ended since a mail was decided on."""
+        self._rest = 0
+        """Ticks until one may be forked."""
+        self._closing = False
 
     async def open(self) -> None:
-        """Begin to speak with them."""
-        for each in self._forked:
-            reader, writer = await asyncio.open_connection(sock=each.connection)
-            decider = _Decider(writer)
-            self._alive.append(decider)
-            self._reading.append(asyncio.create_task(self._read(reader, decider)))
+        """Begin to speak with them, and to look after them."""
+        await self._fill()
+        if self._count:
+            self._begin(self._look_after_them())
 
     async def verdict(self, project_id: str, alias: str, raw: bytes, seconds: float) -> Verdict:
         """Return what the model of an alias says of a mail, see `Deciding`."""
-        if not self._alive:
+        decider = min((each for each in self._alive if each.silent < QUIET), key=lambda each: each.load, default=None)
+        if decider is None:
             return await self._otherwise.verdict(project_id, alias, raw, seconds)
-        decider = min(self._alive, key=lambda each: each.load)
         number = next(self._numbers)
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         decider.waiting[number] = answer, len(raw)
@@ -135,15 +137,59 @@ class Deciders:
 
     async def close(self) -> None:
         """Have them end, and wait for that; those that don't are killed."""
+        self._closing = True
         for decider in self._alive:
             decider.writer.close()
-        await asyncio.to_thread(_end, [each.pid for each in self._forked])
-        await asyncio.gather(*self._reading, return_exceptions=True)
+        if self._forkserver is not None:
+            await asyncio.to_thread(self._forkserver.close)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look_after_them(self) -> None:
+        while not self._closing:
+            await asyncio.sleep(TICK_SECONDS)
+            for decider in self._alive:
+                decider.look()
+            self._rest = max(0, self._rest - 1)
+            if not self._rest:
+                await self._fill()
+
+    async def _fill(self) -> None:
+        """Have as many of them as there shall be, as far as they can be had."""
+        while self._forkserver is not None and len(self._alive) < self._count and not self._closing:
+            try:
+                forked = await asyncio.to_thread(self._forkserver.fork)
+            except ForkserverGone:
+                log.error("no further process can be had that decides on mails: %d are left", len(self._alive))
+                self._count = 0
+            except OSError as error:
+                log.error("a process that decides on mails could not be had (%s); it is tried again", error)
+                self._failed()
+                return
+            else:
+                reader, writer = await asyncio.open_connection(sock=forked.connection)
+                decider = _Decider(forked, writer)
+                self._alive.append(decider)
+                self._begin(self._read(reader, decider))
+
+    def _failed(self) -> None:
+        self._failures += 1
+        self._rest = min(LONGEST_REST, 2 ** min(self._failures - 1, 10))
 
     async def _read(self, reader: asyncio.StreamReader, decider: _Decider) -> None:
         try:
             while True:
                 said, _ = await _unpacked(reader)
+                decider.silent = 0
+                if said == _ASKED:
+                    continue
+                self._failures = decider.undecided = 0
                 answer, _ = decider.waiting.pop(said["number"])
                 if answer.done():
                     continue
@@ -155,14 +201,20 @@ class Deciders:
         except (asyncio.IncompleteReadError, OSError):
             pass
         finally:
-            if decider in self._alive:
-                self._alive.remove(decider)
-                if not decider.writer.is_closing():
-                    log.error("a process that decides on mails has ended; %d are left", len(self._alive))
-            decider.writer.close()
-            for answer, _ in decider.waiting.values():
-                if not answer.done():
-                    answer.set_exception(Undecided("error"))
+            self._ended(decider)
+
+    def _ended(self, decider: _Decider) -> None:
+        """Let go of one that has ended, and of the mails that it had."""
+        self._alive.remove(decider)
+        decider.writer.close()
+        os.close(decider.forked.handle)
+        if not self._closing:
+            what = "hung and was killed" if decider.silent > HUNG or decider.undecided > STUCK else "has ended"
+            log.error("a process that decides on mails %s, with %d of them", what, len(decider.waiting))
+            self._failed()
+        for answer, _ in decider.waiting.values():
+            if not answer.done():
+                answer.set_exception(Undecided("error"))
 
 
 async def _decide_forever(connection: socket.socket, settings: Settings) -> None:
@@ -185,6 +237,9 @@ async def _answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     try:
         while True:
             said, raw = await _unpacked(reader)
+            if said == _ASKED:
+                writer.write(_packed(_ASKED, b""))
+                continue
             task = asyncio.create_task(_answer(said, raw, deciding, writer.write))
             open_tasks.add(task)
             task.add_done_callback(open_tasks.discard)
@@ -215,16 +270,3 @@ async def _unpacked(reader: asyncio.StreamReader) -> tuple[dict[str, Any], bytes
     if length > _LONGEST_SAID or size > MAX_MESSAGE_BYTES:
         raise OSError("this is none of our messages")
     return orjson.loads(await reader.readexactly(length)), await reader.readexactly(size)
-
-
-def _end(pids: list[int]) -> None:
-    """Collect processes that end, and kill those that don't within `ENDING_SECONDS`."""
-    for pid in pids:
-        handle = os.pidfd_open(pid)
-        try:
-            ended, _, _ = select.select([handle], [], [], ENDING_SECONDS)
-            if not ended:
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        finally:
-            os.close(handle)

@@ -21,10 +21,11 @@ from service.isolation import hide_secrets
 from service.mailfilter.addresses import Address, check_mail_settings
 from service.mailfilter.chat import Chat
 from service.mailfilter.counted import CountedFilter
-from service.mailfilter.deciders import Deciders, Forked, count_of, fork
+from service.mailfilter.deciders import Deciders, count_of, decider_forkserver
 from service.mailfilter.deciding import Deciding, HereDeciding
 from service.mailfilter.figures import Figures
 from service.mailfilter.filtering import CORRESPONDENT, SOMEBODY, TRAP, MailFilter, Source
+from service.mailfilter.forkserver import Forkserver
 from service.mailfilter.http_doors import Basics, HttpDoor, HttpDoors
 from service.mailfilter.listener import Listener
 from service.mailfilter.mta_hooks import MtaHooks
@@ -84,14 +85,18 @@ def make_listener(
 
 
 async def serve(
-    settings: Settings, addresses: list[Address], key: ApiKey | None, forked: list[Forked], stopping: asyncio.Event
+    settings: Settings,
+    addresses: list[Address],
+    key: ApiKey | None,
+    forkserver: Forkserver | None,
+    stopping: asyncio.Event,
 ) -> None:
     """Serve until told to stop; raises `OSError` if it cannot listen."""
     url = str(settings.database_url)
     database = Database(url, application_name="prefsvm-mail", one_project=True, statement_seconds=STATEMENT_SECONDS)
     system = Database(settings.system_database_url or url, pool_size=2, application_name="prefsvm-mail")
     predictions = PredictionService(database, settings)
-    deciders = Deciders(forked, HereDeciding(predictions))
+    deciders = Deciders(forkserver, count_of(settings.mail_processes), HereDeciding(predictions))
     await deciders.open()
     listener = make_listener(settings, deciders, database, system, key)
     told = await listener.open(addresses)
@@ -104,11 +109,13 @@ async def serve(
     system.close()
 
 
-async def _until_signal(settings: Settings, addresses: list[Address], key: ApiKey | None, forked: list[Forked]) -> None:
+async def _until_signal(
+    settings: Settings, addresses: list[Address], key: ApiKey | None, forkserver: Forkserver | None
+) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await serve(settings, addresses, key, forked, stopping)
+    await serve(settings, addresses, key, forkserver, stopping)
 
 
 def main() -> None:
@@ -124,10 +131,11 @@ def main() -> None:
             raise ConfigurationError("PREFSVM_DATABASE_URL is not set; `prefsvm serve` sets it")
         settle()
         with single_threaded_blas():
-            count = count_of(settings.mail_processes)
-            cache = settings.model_cache_bytes // (count or 1)
-            forked = fork(count, settings.model_copy(update={"model_cache_bytes": cache}))
-            asyncio.run(_until_signal(settings, addresses, key, forked))
+            forkserver = None
+            if count := count_of(settings.mail_processes):
+                cache = settings.model_cache_bytes // count
+                forkserver = decider_forkserver(settings.model_copy(update={"model_cache_bytes": cache}))
+            asyncio.run(_until_signal(settings, addresses, key, forkserver))
     except ConfigurationError as error:
         sys.exit(f"prefsvm: {error}")
     except OSError as error:

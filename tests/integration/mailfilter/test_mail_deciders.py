@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -28,7 +29,9 @@ PATIENCE = 60.0
 
 
 @contextmanager
-def mail_process(settings: Settings, processes: int, log: Path) -> Iterator[tuple[psutil.Process, httpx.Client]]:
+def mail_process(
+    settings: Settings, processes: int, log: Path, seconds: int = 30
+) -> Iterator[tuple[psutil.Process, httpx.Client]]:
     """Start the process of the mail filter, and wait until it listens."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
@@ -36,7 +39,7 @@ def mail_process(settings: Settings, processes: int, log: Path) -> Iterator[tupl
         "mail_listen": f"127.0.0.1:{port}",
         "mail_processes": str(processes),
         "mail_min_labels": "0",
-        "mail_seconds": "30",
+        "mail_seconds": str(seconds),
     }
     environment = os.environ | {f"PREFSVM_{name.upper()}": value for name, value in said.items()}
     with log.open("wb") as out:
@@ -60,6 +63,10 @@ def wait_for(holds: object) -> None:
         time.sleep(0.05)
 
 
+def has_decided(decider: psutil.Process) -> bool:
+    return sum(decider.cpu_times()[:2]) > 0
+
+
 def answers(client: httpx.Client) -> bool:
     try:
         return client.get("/ping").status_code == 200
@@ -72,6 +79,18 @@ def check(client: httpx.Client, raw: bytes, **fields: str) -> dict[str, object]:
     return answer
 
 
+def deciders_of(process: psutil.Process) -> list[psutil.Process]:
+    """Those that decide: children of the one child, which forks them."""
+    (forkserver,) = process.children()
+    return [each for each in forkserver.children() if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def unknown(client: httpx.Client) -> float:
+    """How many mails are counted of which nothing could be said."""
+    found = re.findall(r"(?m)^prefsvm_mails_unknown_total.* ([0-9.]+)$", client.get("/metrics").text)
+    return sum(map(float, found))
+
+
 def test_deciders_say_what_predict_says_and_may_end(settings: Settings, api: httpx.Client, tmp_path: Path) -> None:
     log = tmp_path / "mail.log"
     head = {"Content-Type": "message/rfc822"}
@@ -81,20 +100,59 @@ def test_deciders_say_what_predict_says_and_may_end(settings: Settings, api: htt
         for raw in mails
     ]
     with mail_process(settings, 2, log) as (process, client):
-        deciders = process.children()
+        deciders = deciders_of(process)
         assert len(deciders) == 2
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda raw: check(client, raw)["svm_score"], mails * 6))
         assert found == expected * 6
-        assert all(sum(each.cpu_times()[:2]) > 0 for each in deciders)
+        assert all(map(has_decided, deciders))
         assert check(client, PLAIN, **{"Deliver-To": "anna@example.org"})["svm_score"] == expected[0]
 
-        deciders[0].kill()
-        wait_for(lambda: "1 are left" in log.read_text())
-        assert [check(client, raw)["svm_score"] for raw in mails] == expected
-        deciders[1].kill()
-        wait_for(lambda: "0 are left" in log.read_text())
-        assert [check(client, raw)["svm_score"] for raw in mails] == expected
+
+def test_a_decider_that_is_killed_is_replaced_and_its_mails_are_passed_on(
+    settings: Settings, api: httpx.Client, tmp_path: Path
+) -> None:
+    log = tmp_path / "mail.log"
+    with mail_process(settings, 2, log) as (process, client):
+        deciders = deciders_of(process)
+        score = check(client, PLAIN)["svm_score"]
+        deciders[0].suspend()  # or it would have decided on its mails before it is killed
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(check, client, PLAIN) for _ in range(8)]
+            wait_for(lambda: sum(each.done() for each in asked) >= 4)  # of the other one
+            deciders[0].kill()
+            answers = [each.result() for each in asked]
+        lost = [each for each in answers if each["verdict"] == "unknown"]
+        assert 1 <= len(lost) <= 4
+        assert {each["reason"] for each in lost} == {"error"}
+        assert unknown(client) == len(lost)
+        wait_for(lambda: len(deciders_of(process)) == 2)
+        assert deciders[0] not in deciders_of(process)
+        wait_for(lambda: check(client, PLAIN)["svm_score"] == score and all(map(has_decided, deciders_of(process))))
+        for each in deciders_of(process):
+            each.kill()
+        wait_for(lambda: len(set(deciders_of(process)) - set(deciders)) == 2)
+        assert check(client, PLAIN)["svm_score"] == score
+
+        process.children()[0].kill()  # with it end those that it has forked, and there are no further ones
+        wait_for(lambda: "no further process" in log.read_text())
+        assert check(client, PLAIN)["svm_score"] == score
+
+
+def test_a_decider_that_hangs_is_replaced(settings: Settings, api: httpx.Client, tmp_path: Path) -> None:
+    with mail_process(settings, 2, tmp_path / "mail.log", seconds=2) as (process, client):
+        for _ in range(4):
+            check(client, PLAIN)
+        hung, other = deciders_of(process)
+        hung.suspend()
+        lost = 0
+        while hung.is_running():  # mails go on, one after the other
+            lost += check(client, PLAIN)["verdict"] == "unknown"
+        assert lost <= 1  # in time, as the client has patience for a minute only
+        assert unknown(client) == lost
+        wait_for(lambda: len(deciders_of(process)) == 2)
+        assert other in deciders_of(process)
+        assert "hung and was killed" in (tmp_path / "mail.log").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -104,15 +162,16 @@ def test_no_decider_outlives_the_listener(
     api.delete("/aliases/spam-filter")
     with mail_process(settings, 2, tmp_path / "mail.log") as (process, client):
         assert check(client, PLAIN)["reason"] == "no_model"
-        deciders = process.children()
+        deciders = deciders_of(process)
         for each in deciders:
             each.send_signal(signal.SIGTERM)  # as to all of a group; the listener says when they end
         assert check(client, PLAIN)["reason"] == "no_model"
-        assert [each.pid for each in process.children()] == [each.pid for each in deciders]
+        assert deciders_of(process) == deciders
+        family = process.children(recursive=True)
         process.send_signal(number)
-        gone, alive = psutil.wait_procs([process, *deciders], timeout=PATIENCE)
+        gone, alive = psutil.wait_procs([process, *family], timeout=PATIENCE)
         assert not alive
-        assert len(gone) == 3
+        assert len(gone) == 4
         assert "has failed" not in (tmp_path / "mail.log").read_text()
 
 

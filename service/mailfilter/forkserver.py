@@ -1,0 +1,156 @@
+"""A process that forks those that decide on mails, whenever one is wanted: `service.mailfilter.deciders`.
+
+The one that listens soon has threads and connections, and cannot be forked any more. So it forks this one before, which
+has neither, does nothing but wait, and shares with all that it forks what is loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NoReturn
+
+from service.processes import die_with_parent
+
+ENDING_SECONDS: Final = 1.5
+"""So long they have to end by themselves."""
+FORKING_SECONDS: Final = 10.0
+"""So long a process may take to be there."""
+_PID: Final = struct.Struct(">Q")
+
+log = logging.getLogger("prefsvm.mail")
+
+Work = Callable[[socket.socket], None]
+
+
+class ForkserverGone(Exception):  # noqa: N818 (it is not there any more)
+    """The process that forks others has ended: no further ones can be had."""
+
+
+@dataclass
+class Forked:
+    """A process that was forked.
+
+    Attributes
+    ----------
+    pid : int
+    handle : int
+        A file descriptor of the process, which means no other one when this one has ended.
+    connection : socket.socket
+        How it is spoken with. It ends when this is closed.
+    """
+
+    pid: int
+    handle: int
+    connection: socket.socket
+
+
+class Forkserver:
+    """The process that forks others. Make it while there is one thread, and no connection to anybody.
+
+    Parameters
+    ----------
+    work : callable
+        What each of them does with its connection.
+
+    Attributes
+    ----------
+    pid : int
+    """
+
+    def __init__(self, work: Work) -> None:
+        parent = os.getpid()
+        self._asked, theirs = socket.socketpair()
+        self._asked.settimeout(FORKING_SECONDS)
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._asked.close()
+            _run(parent, partial(_fork_when_asked, theirs, work))
+        theirs.close()
+
+    def fork(self) -> Forked:
+        """Return a new process; it blocks, so call it in a thread, once at a time.
+
+        Raises
+        ------
+        ForkserverGone
+        OSError
+            If it could not be had now.
+        """
+        try:
+            self._asked.sendall(b"+")
+            data, handles, _, _ = socket.recv_fds(self._asked, _PID.size, 2)
+        except (BrokenPipeError, ConnectionResetError):
+            raise ForkserverGone from None
+        if not data:
+            raise ForkserverGone
+        if len(handles) != 2:  # no file could be opened here, or there
+            for each in handles:
+                os.close(each)
+            raise OSError("too many files are open")
+        (pid,) = _PID.unpack(data)
+        return Forked(pid, handles[1], socket.socket(fileno=handles[0]))
+
+    def close(self) -> None:
+        """Have all of them end, and wait for that: those that don't are killed."""
+        self._asked.shutdown(socket.SHUT_RDWR)  # wakes who waits for one, too
+        self._asked.close()
+        _end([self.pid], 2 * ENDING_SECONDS)
+
+
+def _run(parent: int, work: Callable[[], None]) -> NoReturn:
+    """Do what a process was forked for, and end it."""
+    status = 1
+    try:
+        die_with_parent(parent)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)  # sent to all of a group: the parent says when to end
+        work()
+        status = 0
+    except Exception:
+        log.exception("a process that decides on mails has failed")
+    finally:
+        os._exit(status)
+
+
+def _fork_when_asked(asked: socket.socket, work: Work) -> None:
+    """Fork a process for each byte that comes, and end those that are left when nobody asks any more."""
+    parent = os.getpid()
+    alive: list[int] = []
+    while asked.recv(1):
+        alive = [pid for pid in alive if os.waitpid(pid, os.WNOHANG) == (0, 0)]
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            asked.close()
+            ours.close()  # or nobody would see that the other side has closed it
+            _run(parent, partial(work, theirs))
+        alive.append(pid)
+        handle = os.pidfd_open(pid)
+        socket.send_fds(asked, [_PID.pack(pid)], [ours.fileno(), handle])
+        os.close(handle)
+        ours.close()
+        theirs.close()
+    _end(alive, ENDING_SECONDS)
+
+
+def _end(pids: list[int], seconds: float) -> None:
+    """Collect child processes that end, and kill those that don't in time."""
+    until = time.monotonic() + seconds
+    for pid in pids:
+        handle = os.pidfd_open(pid)
+        try:
+            ended, _, _ = select.select([handle], [], [], max(0.0, until - time.monotonic()))
+            if not ended:
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        finally:
+            os.close(handle)

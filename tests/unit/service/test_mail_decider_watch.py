@@ -1,0 +1,98 @@
+"""A process that decides on mails and does not answer any more is killed, and one that works is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from service.mailfilter.deciders import HUNG, STUCK, _Decider
+from service.mailfilter.forkserver import Forked, Forkserver, ForkserverGone
+
+
+class Writer:
+    """Counts what is written."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def write(self, _: bytes) -> None:
+        self.times += 1
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as started:
+        yield started
+        started.kill()
+
+
+@pytest.fixture
+def decider(process: subprocess.Popen[bytes]) -> Iterator[_Decider]:
+    handle = os.pidfd_open(process.pid)
+    yield _Decider(Forked(process.pid, handle, cast("Any", None)), cast("asyncio.StreamWriter", Writer()))
+    os.close(handle)
+
+
+def test_one_that_says_nothing_is_asked_once_and_killed(decider: _Decider, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(HUNG):
+        decider.look()
+    assert process.poll() is None
+    assert cast("Any", decider.writer).times == 1
+    decider.look()
+    assert process.wait(60) == -signal.SIGKILL
+    decider.look()  # it has ended, and nobody has read that yet
+
+
+def test_one_that_is_there_but_decides_on_nothing_is_killed(
+    decider: _Decider, process: subprocess.Popen[bytes]
+) -> None:
+    def wait(ticks: int) -> None:
+        for _ in range(ticks):
+            decider.look()
+            decider.silent = 0  # as it answers
+
+    wait(2 * STUCK)  # it has no mail
+    decider.waiting[1] = cast("Any", None), 100
+    wait(STUCK - 1)
+    decider.undecided = 0  # as it decides on one
+    wait(STUCK)
+    assert process.poll() is None
+    wait(1)
+    assert process.wait(60) == -signal.SIGKILL
+
+
+def echo(connection: socket.socket) -> None:
+    while data := connection.recv(10):
+        connection.sendall(data)
+
+
+def test_processes_are_forked_when_they_are_wanted_until_the_end() -> None:
+    forkserver = Forkserver(echo)
+    made = [forkserver.fork() for _ in range(2)]
+    for each in made:
+        each.connection.sendall(b"there?")
+        assert each.connection.recv(10) == b"there?"
+    os.kill(made[0].pid, signal.SIGKILL)
+    assert made[0].connection.recv(10) == b""
+    further = forkserver.fork()
+    assert further.pid not in {each.pid for each in made}
+    forkserver.close()  # also those that would not end by themselves
+    for each in (*made, further):
+        assert each.connection.recv(10) == b""
+        os.close(each.handle)
+        each.connection.close()
+
+
+def test_nobody_is_forked_by_one_that_is_gone() -> None:
+    forkserver = Forkserver(echo)
+    os.kill(forkserver.pid, signal.SIGKILL)
+    with pytest.raises(ForkserverGone):
+        forkserver.fork()
+    forkserver.close()
