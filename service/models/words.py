@@ -129,9 +129,10 @@ _SHARES = re.compile(
     rf"(?:, that of the older one on its own (?P<older>{_NUMBERS}))?"
     rf"|\b(?:at (?:least|most)|that) (?P<so>{_NUMBER})(?= (?:are|of those|was asked)\b)"
     rf"|(?:\bproved so far: |\bproved of it so far |\bproved \()at (?:least|most) (?P<proved>{_NUMBER})(?! a row)"
+    rf"|\bhave not seen this label give .{{1,300}} (?P<given>{_NUMBER})$"
     rf"|\b(?:all together they say|ask for(?: at most)?|where) (?P<said>{_NUMBER})(?! a row)"
 )
-"""Where sentences of the service hold shares, as `solver.promise` and `service.models.verdicts` write them."""
+"""Where sentences of the service hold shares, as `solver.promise`, `service.models.verdicts` and others write them."""
 
 
 def shares_in_percent(sentence: str) -> str:
@@ -143,9 +144,10 @@ def shares_in_percent(sentence: str) -> str:
 
 
 def _in_percent(found: re.Match[str]) -> str:
-    said = found[0]
-    for part in filter(None, found.groups()):
-        said = said.replace(part, re.sub(_NUMBER, lambda share: f"{_hundredfold(share[0])}%", part))
+    said, begin = found[0], found.start()
+    for first, end in sorted((found.span(name) for name, part in found.groupdict().items() if part), reverse=True):
+        shares = re.sub(_NUMBER, lambda share: f"{_hundredfold(share[0])}%", found.string[first:end])
+        said = said[: first - begin] + shares + said[end - begin :]
     return said
 
 

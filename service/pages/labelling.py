@@ -88,6 +88,7 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
             enough=ENOUGH,
             once=new_id("blob"),
             wish=objective_fields((model.operating_point or model.report).objective, AUDITED),
+            at_most=_counted_on(model),
             audits=[audit for audit in audits if audit.model == model.id],
             fitting=data,
             **{"most_rows": MOST_ROWS, "usual_rows": AuditRequest.model_fields["rows"].default},
@@ -118,6 +119,12 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
 def _back(room: Room, request: Request, name: str, form: Form, **query: str) -> Response:
     where = {"purpose": _purpose(form), "skip": form.text("skip"), **query}
     return room.redirect(request.scope, f"/ui/models/{name}/label", **where)
+
+
+def _counted_on(model: Model) -> str:
+    """Return the mean cost of a row that can be counted on, which an audit may prove; empty where no cost was asked."""
+    bounds = {} if model.promise is None else model.promise.bounds
+    return f"{bounds['cost']:.3g}" if "cost" in bounds else ""
 
 
 def _alias(model: Model, name: str) -> str | None:

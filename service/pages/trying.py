@@ -77,7 +77,8 @@ def add_trying(router: APIRouter, room: Room, services: Services) -> None:
         asked, tried, problem = Given(dataset=model.dataset_id or ""), None, None
         if given.text("row"):
             try:
-                asked = Given("row", dataset=given.text("dataset"), row=whole(given, "row", 2**53 - 1))
+                dataset = given.text("dataset") or model.dataset_id or ""
+                asked = Given("row", dataset=dataset, row=whole(given, "row", 2**53 - 1))
                 asked, tried = await _of_dataset(services, caller.project_id, name, model, asked)
             except Problem as error:
                 problem = error

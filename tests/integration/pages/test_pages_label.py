@@ -127,7 +127,7 @@ def test_labels_in_doubt_are_confirmed_or_changed(place: Place) -> None:
     place.trained("doubted", queue=QUEUE, probability={"slope": 2.0, "offset": 0.0, "brier": 0.1, "reliability": []})
     visitor = Visitor(place.client)
     page = visitor.open("/ui/models/doubted/label?purpose=suspicious")
-    assert "Labelled spam; models that have not seen this label give spam 0.12" in page.text
+    assert "Labelled spam; models that have not seen this label give spam 12%" in page.text
     page = visitor.send(page, "/label", label="ham")
     assert "purpose=suspicious" in visitor.at
     assert "Nothing in this list" in page.text
@@ -296,6 +296,16 @@ def test_an_audit_that_was_closed_unproven_wants_nobodys_attention(place: Place)
 def test_the_form_of_an_audit_begins_with_what_was_asked(objective: dict[str, Any], fields: dict[str, str]) -> None:
     begun_with = objective_fields(objective, labelling.AUDITED)
     assert fields.items() <= begun_with.items()
+
+
+def test_a_probability_stands_beside_the_one_that_it_is_compared_with(place: Place) -> None:
+    alias = "compared"
+    place.trained(alias, queue=QUEUE, probability={"slope": 2.0, "offset": 0.0, "brier": 0.1, "reliability": []})
+    least = place.client.get(f"/models/{alias}").json()["threshold_probability"]
+    visitor = Visitor(place.client)
+    for path in ("label", "label?purpose=suspicious", "mistakes"):
+        page = visitor.open(f"/ui/models/{alias}/{path}")
+        assert re.search(rf"probability of .*[\d.]+%, called so above {100 * least:.1f}% ", page.text), path
 
 
 def test_each_thing_that_an_audit_may_prove_has_a_value_of_its_own(place: Place) -> None:
@@ -530,6 +540,10 @@ def test_an_audit_that_cannot_be(place: Place, fields: dict[str, str], told: str
 
 
 def test_an_audit_of_a_cost_shows_what_a_row_costs_at_most(place: Place) -> None:
+    promise = {"level": None, "chance": None, "confidence": 0.95, "bounds": {"cost": 0.8688}, "sentence": "It costs."}
+    place.trained("costly", objective={"kind": "cost", "false_negative": 5, "false_positive": 1}, promise=promise)
+    fields = Visitor(place.client).open("/ui/models/costly/label").form("/audits")["fields"]
+    assert (fields["kind"], fields["at_most"]) == ("cost", "0.869")  # what can be counted on by the labels
     visitor, _, audit = begun(place, "priced", kind="cost", at_most="0.5")
     drawn(place, audit)
     page = visitor.send(visitor.open(f"/ui/audits/{audit}"), "/answer", holding={"row": "1001"}, label="spam")

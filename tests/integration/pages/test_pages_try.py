@@ -187,6 +187,8 @@ def test_only_data_sets_that_fit_are_offered(place: Place) -> None:
     assert not {other, matrix} & set(fitting)
     offered = Visitor(place.client).open(f"/ui/models/{model}/try").form("/try")["fields"]["dataset"]
     assert offered in fitting
+    # A row of no data set in particular is one of that of the training.
+    assert "lies above" in Visitor(place.client).open(f"/ui/models/{place.trained('rows')}/try?row=33").text
     # The menu begins with the data set of the training, which is chosen, whatever came after it.
     place.trained("first")
     newer = upload(place.client, b"age,job,label\n1,cook,ham\n2,clerk,spam\n", "newer.csv")["id"]

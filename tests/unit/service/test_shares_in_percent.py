@@ -36,6 +36,10 @@ from solver.promise import promise_of
             "its F1 on its calibration rows is 90% (85% to 95%), that of the older one on its own 95% (94% to 96%)",
         ),
         ("recall undefined → undefined, F1 undefined → 0.05", "recall undefined → undefined, F1 undefined → 5%"),
+        (
+            "labelled 0.12; models that have not seen this label give 0.12 0.12",
+            "labelled 0.12; models that have not seen this label give 0.12 12%",
+        ),
         ("recall 0.50 → undefined", "recall 50% → undefined"),
         # No shares: scores, thresholds, costs, and numbers of rows; and what is too small to be read so.
         *(
