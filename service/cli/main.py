@@ -53,6 +53,7 @@ from service.cli.threshold_note import ThresholdNote
 from service.cli.uploads import send_file, uploads_app
 from service.cli.watching import batches_app, metrics, status
 from service.cli.words import UNDECIDED
+from service.ingest.options import FORMATS, PACKED, DelimitedOptions
 from solver.algorithms import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ OBJECTIVES = (
 )
 NO_ROWS_OF_TEXT = frozenset(
     (
-        *(".xlsx", ".xls", ".parquet", ".feather", ".arrow", ".npz", ".arff", ".jsonl", ".json", ".svmlight"),
-        *(".gz", ".bz2", ".zip", ".tar", ".tgz", ".mbox"),
+        *(".json", *PACKED),
+        *(ending for each in FORMATS.values() if each.options is not DelimitedOptions for ending in each.extensions),
     )
 )
 """Suffixes of files that can be uploaded, or not even that, but whose rows `predict` does not read."""

@@ -183,7 +183,8 @@ FORMATS: Final[dict[str, Format]] = {
     ),
 }
 """By name, as uploads and data sets have it."""
-_PACKED = (".gz", ".bz2")
+PACKED = (".gz", ".bz2")
+"""Extensions of compressed files, which stand behind that of a format."""
 _BY_EXTENSION = {extension: name for name, each in FORMATS.items() for extension in each.extensions}
 _BY_MEDIA_TYPE = {media_type: name for name, each in FORMATS.items() for media_type in each.media_types}
 
@@ -198,7 +199,7 @@ def guess_format(filename: str | None, media_type: str | None = None) -> str | N
         if named is not None:
             return named
     path = PurePosixPath((filename or "").lower())
-    if path.suffix in _PACKED:
+    if path.suffix in PACKED:
         path = path.with_suffix("")
     return _BY_EXTENSION.get(path.suffix)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from solver.algorithms import AUTO
+from solver.arrays import BackendUnavailableError
 from solver.choices import DEFAULT_SCHEME
 from solver.features import Encoder, MissingPolicy
 from solver.multiclass import Scheme
@@ -27,6 +29,17 @@ class TrainingError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+@contextmanager
+def refused_by_estimators() -> Iterator[None]:
+    """Turn what an estimator refuses to learn from into a `TrainingError`."""
+    try:
+        yield
+    except ValueError as error:
+        raise TrainingError("not_trainable", str(error)) from error
+    except BackendUnavailableError as error:
+        raise TrainingError("device", str(error)) from error
 
 
 @dataclass(frozen=True)

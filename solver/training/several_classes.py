@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.algorithms import ALGORITHMS, AUTO
-from solver.arrays import BackendUnavailableError
 from solver.choices import PROMISE_CONFIDENCE
 from solver.classes_report import (
     ClassesFigures,
@@ -45,7 +44,7 @@ from solver.row_model import producer
 from solver.training.fitted_features import encoder_of, fit_features
 from solver.training.measuring import some_unlabelled, warnings_of_test_rows
 from solver.training.refitting import train_twice
-from solver.training.request import Progress, TrainingError, TrainingRequest
+from solver.training.request import Progress, TrainingError, TrainingRequest, refused_by_estimators
 from solver.training.result import TrainedClasses, TrainedModel
 from solver.training.stopwatch import TRAINING_DONE, Stopwatch
 from solver.training.target import UNLABELLED
@@ -237,14 +236,8 @@ def _fit(
     estimator.set_params(callback=callback)
     scheme = OneVsOne if task.request.scheme == "one_vs_one" else OneVsRest
     labels = np.array([*task.target.classes, None], dtype=object)[task.train_codes]
-    unmeasured = task.corrected.unmeasured[task.train_rows]
-    weights = None if task.corrected.weights is None else task.corrected.weights[task.train_rows]
-    try:
-        return scheme(estimator, objective=objective).fit(X, labels, weights, unmeasured)  # type: ignore[no-any-return]
-    except ValueError as error:  # the estimators' word for input that they cannot learn from
-        raise TrainingError("not_trainable", str(error)) from error
-    except BackendUnavailableError as error:
-        raise TrainingError("device", str(error)) from error
+    with refused_by_estimators():
+        return scheme(estimator, objective=objective).fit(X, labels, task.train_weights, task.train_unmeasured)  # type: ignore[no-any-return]
 
 
 def _methods(estimator: OneVsOne | OneVsRest) -> dict[str, int]:

@@ -22,7 +22,7 @@ from solver.report import ExcludedColumn, FeedbackReport, RowCounts
 from solver.training.held_out import draw_test_rows
 from solver.training.request import TrainingError, TrainingRequest
 from solver.training.target import NEGATIVE, POSITIVE, UNLABELLED, Target, fold_labels, keep_some_labels, read_labels
-from solver.typing import BoolArray, IndexArray
+from solver.typing import BoolArray, FloatArray, IndexArray
 
 _IS_KEY: Final = "is the key, which names the rows"
 
@@ -84,6 +84,17 @@ class TrainingTask:
     def train_codes(self) -> NDArray[np.int8]:
         """Codes of the labels of the rows that are trained on."""
         return self.target.codes[self.train_rows]
+
+    @property
+    def train_weights(self) -> FloatArray | None:
+        """Weights of the rows that are trained on; None where all are 1."""
+        weights = self.corrected.weights
+        return None if weights is None else weights[self.train_rows]
+
+    @property
+    def train_unmeasured(self) -> BoolArray:
+        """Which of the rows that are trained on are never measured on."""
+        return self.corrected.unmeasured[self.train_rows]
 
     @property
     def train_data(self) -> Table | MatrixData:

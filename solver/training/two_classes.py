@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solver.arrays import BackendUnavailableError
 from solver.corrections import Corrections
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve
@@ -47,7 +46,7 @@ from solver.training.measuring import (
     warnings_of_test_rows,
 )
 from solver.training.refitting import REFITTING, train_twice
-from solver.training.request import Progress, TrainingError, TrainingRequest
+from solver.training.request import Progress, TrainingError, TrainingRequest, refused_by_estimators
 from solver.training.result import TestedRows, TrainedModel
 from solver.training.stopwatch import TRAINING_DONE, Stopwatch
 from solver.training.target import NEGATIVE, POSITIVE, UNLABELLED
@@ -349,17 +348,12 @@ def _fit(
         random_state=task.request.seed % 2**32,
         callback=callback,
     )
-    unmeasured = task.corrected.unmeasured[task.train_rows]
+    unmeasured = task.train_unmeasured
     if task.target.positives_only:
         unmeasured = unmeasured | (task.train_codes == NEGATIVE)
-    weights = None if task.corrected.weights is None else task.corrected.weights[task.train_rows]
-    try:
+    with refused_by_estimators():
         estimator = estimator.within(task.request.max_seconds).share(parts)
-        return estimator.fit(X, task.train_codes, weights, unmeasured=unmeasured)
-    except ValueError as error:  # the estimators' word for input that they cannot learn from
-        raise TrainingError("not_trainable", str(error)) from error
-    except BackendUnavailableError as error:
-        raise TrainingError("device", str(error)) from error
+        return estimator.fit(X, task.train_codes, task.train_weights, unmeasured=unmeasured)
 
 
 def _learned_from(

@@ -34,6 +34,15 @@ def test_a_form_that_is_written_as_an_option_is_led_to_the_file() -> None:
     assert "There is no option --svg: --out FILE.svg" in said.output
 
 
+@pytest.mark.parametrize("ending", [".ods", ".pq", ".ndjson", ".xlsx", ".gz"])
+def test_files_whose_rows_predict_does_not_read_are_led_to_a_batch(ending: str, tmp_path: Path) -> None:
+    file = tmp_path / f"rows{ending}"
+    file.write_bytes(b"PK")
+    said = CliRunner().invoke(app, ["predict", "mdl_1", str(file)], env={"COLUMNS": "400"})
+    assert said.exit_code == 2
+    assert f"not {ending}: prefsvm batch mdl_1" in said.output
+
+
 def test_columns_of_a_row_that_is_looked_at_have_names_of_their_own(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     content = {"row": 1.5, "score": 2.5, "score_": 3.5, "text": "=1"}
