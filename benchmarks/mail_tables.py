@@ -1,4 +1,4 @@
-"""The tables of `benchmarks/results/mail.md`, of what `benchmarks/mail.py` has measured."""
+"""The tables of `benchmarks/results/mail_tables.md`, of what `benchmarks/mail.py` has measured."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _auto_beside(methods: dict[str, dict[int, dict[str, Any]]]) -> str:
 
 
 def _of_claims(runs: Runs, cells: Sequence[tuple[str, int]]) -> Iterator[str]:
-    """Return what was claimed to be met and was not, and what the cautious rule does beside bogofilter's cutoff."""
+    """Return what was claimed to be met and was not."""
     yield "\n## What is claimed\n"
     yield "| | objective | draws | met | of these false | mean precision | mean recall | good mail lost % |"
     yield "|---|---|---|---|---|---|---|---|"

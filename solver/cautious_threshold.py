@@ -7,18 +7,33 @@ them above it, and loses one in a hundred new ones. So the threshold goes on int
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.evaluation.curves import OperatingCurve
 
-# Distances for a rate of a thousandth, in units of that between the mean scores of both classes: beyond the mean of the
-# negative rows, and beyond the highest of them. Other rates have them by the logarithm, as tails have that fall off
-# exponentially. Chosen on a few draws of labels of the SpamAssassin corpus (`benchmarks/results/mail.md`).
+# Other rates have the distances by the logarithm, as tails have that fall off exponentially.
 _USUAL_RATE: Final = 1e-3
-_BEYOND_MEAN: Final = 1.1
-_BEYOND_HIGHEST: Final = 0.2
+
+
+class Distances(NamedTuple):
+    """Where the threshold lies for a rate of a thousandth, in units of what parts the mean scores of both classes.
+
+    Attributes
+    ----------
+    mean : float
+        Beyond the mean of the negative rows.
+    highest : float
+        Beyond the highest of them.
+    """
+
+    mean: float
+    highest: float
+
+
+# looked at on draws of labels of the SpamAssassin corpus: `benchmarks/mail_cautious.py`, `benchmarks/results/mail.md`
+USUAL_DISTANCES: Final = Distances(1.1, 0.2)
 
 
 def is_beyond(curve: OperatingCurve, at_most: float) -> bool:
@@ -26,7 +41,7 @@ def is_beyond(curve: OperatingCurve, at_most: float) -> bool:
     return curve.negatives * at_most < 1
 
 
-def cautious_position(curve: OperatingCurve, at_most: float) -> int:
+def cautious_position(curve: OperatingCurve, at_most: float, distances: Distances = USUAL_DISTANCES) -> int:
     """Return the lowest candidate that is cautious enough, by where the scores of both classes lie.
 
     Parameters
@@ -35,6 +50,7 @@ def cautious_position(curve: OperatingCurve, at_most: float) -> int:
         Of rows that the scored model was not trained on, of both classes.
     at_most : float
         Rate of false positives, above 0.
+    distances : Distances
 
     Returns
     -------
@@ -47,7 +63,7 @@ def cautious_position(curve: OperatingCurve, at_most: float) -> int:
     distance = max(0.0, float(scores @ of_positives) / curve.positives - mean)
     distance *= math.log(at_most) / math.log(_USUAL_RATE)
     highest = float(scores[np.flatnonzero(of_negatives)[0]])
-    least = max(mean + _BEYOND_MEAN * distance, highest + _BEYOND_HIGHEST * distance)
+    least = max(mean + distances.mean * distance, highest + distances.highest * distance)
     finds = curve.true_positives > 0
     enough = np.flatnonzero((curve.thresholds >= least) & finds)
     return int(enough[-1] if len(enough) else np.flatnonzero(finds)[0])

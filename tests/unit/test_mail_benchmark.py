@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import itertools
+import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import mail_peers
+from benchmarks import mail as mail_benchmark
+from benchmarks import mail_cautious, mail_peers
 from benchmarks.mail import decided, drawn, ranked, split
 from benchmarks.mail_corpus import CUT, load
+from solver.evaluation import OperatingCurve
 
 HEAD = "Received: from a by b; {date}\nDelivered-To: you\nX-Spam-Flag: YES\nList-Id: <ilug>\nDate: {date}\n"
 LIST = "\n-- \nIrish Linux Users' Group: list\n" + "_" * 40 + "\nTo unsubscribe from this mailing list: write\n"
@@ -76,3 +81,48 @@ def test_ftrl_learns_what_there_is_and_nothing_else(is_random: bool) -> None:
     X = mail_peers.hashed(texts)
     above = ranked(mail_peers.ftrl(X[:200], truth[:200], X[200:], 0), truth[200:])["above"]
     assert (40 <= above <= 60) if is_random else above < 1
+
+
+def test_tables_are_written_beside_what_is_written_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, out = tmp_path / "runs.jsonl", tmp_path / "mail_tables.md"
+    runs.write_text("")
+    said = ["mail.py", "--corpus", str(tmp_path), "--runs", str(runs), "--minutes", "0", "--out", str(out)]
+    monkeypatch.setattr("sys.argv", said)
+    mail_benchmark.main()
+    assert out.read_text() == mail_benchmark.HEAD + capsys.readouterr().out
+    results = Path(mail_benchmark.__file__).parent / "results"
+    assert (results / "mail_tables.md").read_text().startswith(mail_benchmark.HEAD)
+    assert "(mail_tables.md)" in (results / "mail.md").read_text()
+
+
+def as_run(kind: str, draw: int, part: str, **figures: Any) -> str:
+    return json.dumps({"split": kind, "labels": 50, "draw": draw, "part": part, **figures}) + "\n"
+
+
+def test_what_chooses_the_cautious_threshold_does_not_confirm_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    path = tmp_path / "runs.jsonl"
+    with path.open("w") as file:
+        for kind, draw in itertools.product(("random", "time"), range(3)):
+            labelled = np.concatenate([rng.normal(-1, 0.5, 60), rng.normal(1, 0.5, 60)])
+            curve = OperatingCurve.from_scores(labelled, np.arange(120) >= 60)
+            scores = {"good": rng.normal(-1, 0.5, 2000).tolist(), "spam": rng.normal(1, 0.5, 500).tolist()}
+            file.write(as_run(kind, draw, "claims", claims={}, curve=curve.to_dict(), scores=scores))
+            theirs = {"bogofilter": {"recall": 0.1, "lost": 0.002}}
+            file.write(as_run(kind, draw, "bogofilter", methods=theirs))
+    draws = mail_cautious.unproven(path, 2)
+    assert sorted(draw.group for draw in draws) == [
+        *["choosing: random"] * 2,
+        "confirming: random",
+        *["confirming: time"] * 3,
+    ]
+    pair = mail_cautious.chosen(draws[:2])
+    assert pair is not None
+    assert np.mean([draw.ours(pair)[1] for draw in draws[:2]]) <= 0.001
+    caught = [draw.ours(pair)[0] for draw in draws]
+    assert min(caught) > max(draw.ours(mail_cautious.GRID[-1])[0] for draw in draws)  # no more careful than needed
+    text = "\n".join(mail_cautious.report(draws))
+    assert f"have it: {pair.mean:g} and {pair.highest:g}" in text
+    assert "| confirming: time | 3 |" in text

@@ -146,8 +146,10 @@ def test_a_decider_that_hangs_is_replaced(settings: Settings, api: httpx.Client,
         hung, other = deciders_of(process)
         hung.suspend()
         lost = 0
+        until = time.monotonic() + PATIENCE
         while hung.is_running():  # mails go on, one after the other
             lost += check(client, PLAIN)["verdict"] == "unknown"
+            assert time.monotonic() < until, "nobody has ended it"
         assert lost <= 1  # in time, as the client has patience for a minute only
         assert unknown(client) == lost
         wait_for(lambda: len(deciders_of(process)) == 2)
