@@ -1,8 +1,8 @@
 """PyArrow that does without pandas: imported before arrays are made or read.
 
-Where pandas is installed PyArrow imports it for its first array, only to see that the array is none of pandas': 25 MB
-and half a second in each process. It looks for it once, so here it looks in vain. What is asked for in the terms of
-pandas, as ``to_pandas()``, still finds it.
+Where pandas is installed PyArrow imports it for its first array, only to see that the array is none of pandas': 45 MB
+and a third of a second in each process. It looks for it once, so here it looks in vain. What is asked for in the terms
+of pandas, as ``to_pandas()``, still finds it.
 """
 
 from __future__ import annotations

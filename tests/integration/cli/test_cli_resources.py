@@ -20,6 +20,8 @@ from service.cli.main import app
 from service.db.tables import FeedbackRow, JobEventRow, JobRow, ModelRow
 from solver.model_file import read_model
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 
 @pytest.fixture
 def prefsvm(client, monkeypatch):

@@ -25,6 +25,7 @@ import psutil
 import psycopg
 import pytest
 from typer.testing import CliRunner, Result
+from worker_bench import STANDIN
 
 from service.cli.main import app
 from service.db.session import Database
@@ -289,6 +290,14 @@ def part_is_new(stack: Stack, name: str, old: int) -> bool:
         return False
 
 
+@pytest.fixture
+def lean_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have workers load what stands in for trainings: what trains takes 2 s of processor time to load in each stack."""
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    monkeypatch.setenv("PREFSVM_JOB_RUNNER", "standin_jobs")
+
+
+@pytest.mark.usefixtures("lean_workers")
 def test_nothing_survives_a_killed_supervisor_and_the_data_do(short_dir):
     # Too long for the sockets of the servers, and with characters that mean something in addresses.
     data = short_dir / "a b%40:c,d?é" / ("x" * 120)
@@ -484,6 +493,7 @@ def test_ctrl_c_does_not_wait_for_a_new_postgres(short_dir):
     assert not (short_dir / "data" / "postgres" / "data").exists(), "half of a cluster is never taken for one"
 
 
+@pytest.mark.usefixtures("lean_workers")
 def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(short_dir):
     def workers(line: str) -> int:
         url = re.findall(r"http://[0-9.:]+", line)[0]
@@ -520,9 +530,21 @@ def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(s
             process.communicate(timeout=60)
 
 
+PATIENT_WITH_THE_API = """
+from service.local import serve
+
+class PatientWithApi(serve.ApiComponent):
+    def __init__(self, *arguments, **names):
+        super().__init__(*arguments, **names)
+        self._patience = 3600.0
+
+serve.ApiComponent = PatientWithApi
+"""
+
+
 def test_a_second_signal_does_not_wait(short_dir):
-    """A part that does not listen, stopped by a debugger, say, holds a clean stop up for its whole patience."""
-    with serve("--data-dir", short_dir / "data", "--port", 0) as process:
+    """A part that does not listen, stopped by a debugger, say, holds a clean stop up for its patience: here an hour."""
+    with serve("--data-dir", short_dir / "data", "--port", 0, code=PATIENT_WITH_THE_API) as process:
         assert process.stdout is not None
         process.stdout.readline()
         children = family(process.pid)
@@ -530,10 +552,8 @@ def test_a_second_signal_does_not_wait(short_dir):
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(2)
-        begun = time.monotonic()
         process.send_signal(signal.SIGINT)
-        process.wait(40)
-        assert time.monotonic() - begun < 9  # of the 10 of 12 s of its patience that are left
+        process.wait(60)
     assert alive(children) == []
 
 

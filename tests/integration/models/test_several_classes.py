@@ -323,7 +323,7 @@ def test_a_row_is_tried_on_its_page(place: Place) -> None:
         assert ("Undecided row" if row == undecided else "plum &lt;b&gt; row") in text
         assert "plum <b>" not in page.text
         said = max(made[row]["probabilities"], key=made[row]["probabilities"].__getitem__)
-        assert f"{100 * made[row]['probabilities'][said]:.1f}".removesuffix(".0") + " %" in text
+        assert f"{100 * made[row]['probabilities'][said]:.1f}".removesuffix(".0") + "%" in text
         assert "By how much its lead over" in text
     assert 'ui/models/fruit/try"' in place.client.get("/ui/models/fruit").text
 

@@ -10,6 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 import typer.main
 
@@ -57,10 +58,16 @@ def test_advised_commands_exist_with_their_options() -> None:
     assert [wrong for case in cases if (wrong := wrong_of_command(*case))] == []
 
 
+@cache
+def commands() -> click.Command:
+    """Typer makes them of the signatures of their functions: .1 s each time."""
+    return typer.main.get_command(app)
+
+
 def wrong_of_command(place: str, text: str) -> str | None:
     """What an advised command has that there is not."""
     words = text.split()
-    command = typer.main.get_command(app)
+    command = commands()
     while words and hasattr(command, "commands"):
         if words[0] not in command.commands and "show" in command.commands:
             words.insert(0, "show")  # `prefsvm datasets ds_...`

@@ -103,11 +103,12 @@ def test_no_certificate_without_enough_good_mail() -> None:
         assert point.reason == (missed if status == "cannot_certify" else "")
 
 
-def test_labels_at_random_promise_no_more_than_is_so() -> None:
+@pytest.mark.parametrize("draws", [12, pytest.param(60, marks=pytest.mark.slow)])
+def test_labels_at_random_promise_no_more_than_is_so(draws: int) -> None:
     """A threshold that flags nearly nothing loses nearly nothing: what is claimed of it must be so on new rows."""
     rng = np.random.default_rng(3)
     claimed = kept = 0
-    for draw in range(25):
+    for draw in range(draws):
         X = rng.normal(size=(700, 4))
         y = (rng.random(700) < 0.4).astype(int)
         y[300:] = -1
@@ -119,8 +120,8 @@ def test_labels_at_random_promise_no_more_than_is_so() -> None:
         assert point is not None
         if point.status == "met":
             claimed += 1
-            kept += bool((model.decision_function(rng.normal(size=(20_000, 4))) > point.threshold).mean() <= 0.05)
-    assert claimed >= 20
+            kept += bool((model.decision_function(rng.normal(size=(5000, 4))) > point.threshold).mean() <= 0.05)
+    assert claimed >= 0.8 * draws
     assert kept >= 0.75 * claimed
 
 
@@ -225,9 +226,10 @@ def test_who_looks_at_every_flagged_mail_and_finds_no_good_one_has_proved_it() -
     assert told.decided_at <= 1.2 * called.sum()
 
 
-def test_proofs_are_false_no_more_often_than_they_may_be() -> None:
+@pytest.mark.parametrize("audits", [60, pytest.param(400, marks=pytest.mark.slow)])
+def test_proofs_are_false_no_more_often_than_they_may_be(audits: int) -> None:
     """Of what is just not so, at any moment, whether scores tell the classes apart or are drawn at random."""
-    rng, audits, confidence = np.random.default_rng(7), 200, 0.9
+    rng, confidence = np.random.default_rng(7), 0.9
     proven = 0
     for number in range(audits):
         positive, called, chances = pool(rng, 800)
