@@ -128,7 +128,8 @@ class CategoryColumns:
     @property
     def feature_columns(self) -> list[str]:
         """The column that each feature is of."""
-        lengths = (len(own) + has_missing for own, has_missing in zip(self._levels, self._missing_level, strict=True))
+        has_missing = self._missing_level.tolist()  # as eight bits of NumPy they would refuse 256 levels
+        lengths = (len(own) + extra for own, extra in zip(self._levels, has_missing, strict=True))
         return [name for name, length in zip(self.names, lengths, strict=True) for _ in range(length)]
 
     def codes(self, columns: Sequence[Sequence[str | None]], counts: FeatureCounts) -> list[NDArray[np.int64]]:

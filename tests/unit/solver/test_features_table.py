@@ -105,8 +105,11 @@ def test_more_than_a_thousand_levels_are_left_out() -> None:
     data = table(numbers("x", *range(n)), texts("many", *[str(i % 1001) for i in range(n)]))
     features = TableFeatures().fit(data)
     assert features.feature_names == ["x"]
-    data = table(texts("many", *[str(i % 1000) for i in range(n)]))
-    assert TableFeatures().fit(data).n_features == 1000
+    features = TableFeatures().fit(table(texts("many", *[str(i % 1000) for i in range(n)])))
+    assert features.n_features == 1000
+    parts, owners = features.feature_parts  # what explanations ask for
+    assert parts == [("column", "many")]
+    assert owners.tolist() == [0] * 1000
 
 
 def test_what_is_left_out_says_how_its_words_would_count() -> None:
