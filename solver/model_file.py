@@ -39,7 +39,7 @@ from solver.multiclass.file import ClassesModel, classes_model
 from solver.row_model import OVERFLOW_IS_FOUND as _OVERFLOW_IS_FOUND
 from solver.row_model import FittedFeatures as FittedFeatures
 from solver.row_model import RowModel, feature_manifest, feature_tensors, producer, read_features, read_key
-from solver.tensor_file import TensorFileError, parse_json, read_tensors, write_tensors
+from solver.tensor_file import TensorFileError, parse_json, read_tensors, tensor_pieces, write_tensors
 from solver.typing import FloatArray
 
 # raised when a reader of the older version would misunderstand the file
@@ -178,9 +178,17 @@ def write_model(path: str | os.PathLike[str], model: AnyModel) -> None:
     ValueError
         If the model holds what a file cannot (numbers that are not finite, types that JSON lacks).
     """
+    write_tensors(path, *_parts(model))
+
+
+def model_bytes(model: AnyModel) -> bytes:
+    """The bytes of a model file; errors are those of `write_model`."""
+    return b"".join(tensor_pieces(*_parts(model)))
+
+
+def _parts(model: AnyModel) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, str]]:
     tensors = model.tensors() if isinstance(model, ClassesModel) else _tensors(model)
-    manifest = json.dumps(model.manifest, allow_nan=False, separators=(",", ":"))
-    write_tensors(path, tensors, {"manifest": manifest})
+    return tensors, {"manifest": json.dumps(model.manifest, allow_nan=False, separators=(",", ":"))}
 
 
 def _manifest(model: Model) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,6 +60,22 @@ def write_tensors(
     ValueError
         If the arrays or the metadata are more than `read_tensors` would take.
     """
+    pieces = tensor_pieces(tensors, metadata)
+    start = next(pieces)
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(start)
+            file.writelines(pieces)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def tensor_pieces(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+    """Yield a file of arrays: its header, then each array; see `write_tensors`."""
     # widest items first, so that every array is aligned to its item size
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
@@ -73,19 +89,10 @@ def write_tensors(
             "data_offsets": [offset, offset + array.nbytes],
         }
         offset += array.nbytes
-    start = encode_header(header)
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(start)
-            for _, array in ordered:
-                if array.size:
-                    file.write(np.ascontiguousarray(array).data)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    yield encode_header(header)
+    for _, array in ordered:
+        if array.size:
+            yield np.ascontiguousarray(array).data
 
 
 def encode_header(header: Mapping[str, Any]) -> bytes:

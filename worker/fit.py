@@ -27,6 +27,7 @@ from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
 from solver.algorithms import ALGORITHMS
 from solver.choices import DEFAULT_SCHEME
+from solver.class_points import chosen_point_of_classes
 from solver.classes_report import MulticlassReport
 from solver.compared_rows import decisions_on_test
 from solver.corrections import PERSON
@@ -34,6 +35,7 @@ from solver.features import Table
 from solver.joined_labels import JoinedLabels, JoinError, join_labels
 from solver.kernels import parallel
 from solver.model_file import write_model
+from solver.multiclass import ClassObjective, ClassObjectiveError
 from solver.operating_point import Objective
 from solver.parts import OnePart, PartComputed, PartExecutor, numerics
 from solver.report import Report, ReportedPoint
@@ -50,6 +52,7 @@ from worker.protocol import (
     FEEDBACK_FILE,
     KEPT_ROWS_FILE,
     LABELS_FILE,
+    LEFT_OUT_FILE,
     MODEL_FILE,
     PART_FILE,
     JobSpec,
@@ -118,8 +121,12 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     started = time.monotonic()
     write_model(Path(job.scratch, MODEL_FILE), trained.model)
     if isinstance(trained, TrainedClasses):
-        told = trained.report.with_seconds(reading=reading, storing=time.monotonic() - started)
-        return Result(trained.model.algorithm, trained.model.manifest, told.to_dict(), None)
+        if trained.left_out is not None:
+            trained.left_out.write(Path(job.scratch, LEFT_OUT_FILE))
+        rule, warnings = _rule(job, trained)
+        told = replace(trained.report, warnings=[*trained.report.warnings, *warnings])
+        told = told.with_seconds(reading=reading, storing=time.monotonic() - started)
+        return Result(trained.model.algorithm, trained.model.manifest, told.to_dict(), rule)
     if trained.labelled is not None:
         labelled, tested = trained.labelled, trained.tested
         if tested is not None:
@@ -151,6 +158,22 @@ def _operating_point(job: JobSpec, report: Report) -> tuple[ReportedPoint | None
             "the operating point asked for was not applied: this model has no curve to choose a threshold from"
         ]
     return point, []
+
+
+def _rule(job: JobSpec, trained: TrainedClasses) -> tuple[dict[str, Any] | None, list[str]]:
+    """Choose the rule of several classes by the objective that the job wants applied, as `_operating_point` does."""
+    wanted = job.request.get("operating_point")
+    if wanted is None:
+        return None, []
+    classes = trained.report.classes
+    try:
+        objective = ClassObjective.parse(wanted)
+        objective.check_classes(classes)
+    except ClassObjectiveError as error:  # of classes that feedback or joined labels have brought
+        return None, [f"the operating point asked for was not applied: {error}"]
+    if trained.left_out is None:
+        return None, ["the operating point asked for was not applied: no row was left out to choose it on"]
+    return chosen_point_of_classes(trained.left_out, objective, classes).to_dict(), []
 
 
 def run_part(job: JobSpec, reporter: Reporter) -> None:

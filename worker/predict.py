@@ -64,7 +64,7 @@ def model_of(job: JobSpec) -> AnyModel:
 def deciding_by(model: AnyModel, asked: Mapping[str, Any]) -> AnyModel:
     """Return the model with what was applied to it, if anything was when the job was asked for."""
     if not isinstance(model, Model):
-        return model
+        return model.with_rule(asked.get("rule"))
     return model.with_threshold(asked["threshold"], Band.from_json(asked.get("abstain")))
 
 

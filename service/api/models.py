@@ -22,6 +22,7 @@ from service.models.schemas import (
     AliasPage,
     AliasWithHistory,
     ChooseOperatingPoint,
+    ClassesOperatingPoint,
     Curve,
     Drift,
     Model,
@@ -138,8 +139,13 @@ def models_router(models: ModelService, exports: ExportService, queues: QueueSer
         return models.thresholds(caller.project_id, model_id, Costs(false_negative, false_positive))
 
     @router.post("/{model_id}/operating-points", operation_id="chooseOperatingPoint", responses=problems(404))
-    def choose(caller: Writer, model_id: ModelName, body: ChooseOperatingPoint) -> OperatingPoint:
+    def choose(
+        caller: Writer, model_id: ModelName, body: ChooseOperatingPoint
+    ) -> OperatingPoint | ClassesOperatingPoint:
         """Choose the threshold for another objective without training. With `apply` the model decides by it at once.
+
+        Of several classes a rule is chosen, on the left-out rows of the training, as a training with that objective
+        would.
 
         What a `confidence` promises holds for an objective that was not chosen by looking at the model's curves, and
         only models that were trained with a confidence can promise anything (or `svm` with `labeled_split: part`);
@@ -150,7 +156,7 @@ def models_router(models: ModelService, exports: ExportService, queues: QueueSer
     @router.get("/{model_id}/operating-points", operation_id="listOperatingPoints", responses=problems(404))
     def applied_points(
         caller: Reader, model_id: ModelName, limit: Limit = 20, cursor: CursorText = None
-    ) -> Page[OperatingPoint]:
+    ) -> Page[OperatingPoint | ClassesOperatingPoint]:
         """List the operating points that were applied to a model, newest first. Without any the trained one decides."""
         return models.applied_points(caller.project_id, model_id, cursor, limit)
 

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 from service.cli.advice import print_notes
-from service.cli.support import print_table
+from service.cli.support import print_table, short_time
 from service.cli.words import feedback_words, interval_words, objective_words, refit_words
 from solver.classes_report import ClassesFigures, MulticlassReport
+from solver.report import Promise
 
 MOST_IN_A_MATRIX = 12
 """Classes whose confusion matrix fits on a screen."""
 LONGEST_NAME = 40
 """Characters of a class in a table."""
+_INTERVALS = (
+    "in brackets are 95 % intervals; the plain SVM and the largest class are measured on the left-out rows, too"
+)
 _STATUS_WORDS = {"met": "", "preference_unmet": "not reached on the left-out rows"}
 """Of statuses that need others; what is met has floors at most, of which the promise tells."""
 
 
-def print_classes(report: MulticlassReport) -> None:
-    """Print what was asked of a model of several classes, what came out, and how it was measured."""
+def print_classes(trained: MulticlassReport, applied: dict[str, Any] | None = None) -> None:
+    """Print what was asked of a model of several classes, what came out, and how it was measured.
+
+    Parameters
+    ----------
+    trained : MulticlassReport
+    applied : dict, optional
+        The operating point that was applied since.
+    """
+    report = trained if applied is None else _as_applied(trained, applied)
     outcome = (objective_words(report.objective), _STATUS_WORDS.get(report.status, report.status))
     print(f"{report.algorithm}, {report.scheme}, objective {': '.join(filter(None, outcome))}")
     if report.promise is not None:
         print(report.promise.sentence)
     elif report.status_reason:
         print(report.status_reason)
+    if applied is not None:
+        print(f"applied {short_time(applied['created_at'])}; trained for {objective_words(trained.objective)}")
     found = {"left-out rows": report.calibration, "test": report.test}
     for name, said in (("majority", "largest class"), ("plain_svm", "plain SVM")):
         if name in report.controls:
@@ -43,7 +58,34 @@ def print_classes(report: MulticlassReport) -> None:
     print_notes(report.warnings, sys.stdout)
 
 
-def _print_figures(found: dict[str, ClassesFigures]) -> None:
+def _as_applied(trained: MulticlassReport, applied: dict[str, Any]) -> MulticlassReport:
+    """The report as of a point that was applied since."""
+    figures, promise = applied["calibration"], applied["promise"]
+    return replace(
+        trained,
+        objective=applied["objective"],
+        status=applied["status"],
+        status_reason=applied["status_reason"],
+        calibration=None if figures is None else ClassesFigures.from_dict(figures),
+        promise=None if promise is None else Promise.from_dict(promise),
+    )
+
+
+def print_rule(point: dict[str, Any], *, applied: bool) -> None:
+    """Print what a rule for another objective gives."""
+    outcome = _STATUS_WORDS.get(point["status"], point["status"])
+    said = ": ".join(filter(None, (objective_words(point["objective"]), outcome)))
+    print(f"{said}{', in use now' if applied else ''}")
+    if point["promise"] is not None:
+        print(point["promise"]["sentence"])
+    if point["calibration"] is not None:
+        figures = ClassesFigures.from_dict(point["calibration"])
+        _print_figures({"left-out rows": figures}, note="in brackets are 95 % intervals")
+        _print_each(figures)
+        _print_confusion(figures)
+
+
+def _print_figures(found: dict[str, ClassesFigures], note: str = _INTERVALS) -> None:
     if not found:
         return
     rows: list[tuple[Any, ...]] = [
@@ -56,7 +98,7 @@ def _print_figures(found: dict[str, ClassesFigures]) -> None:
         costs = ("" if each.cost is None else f"{each.cost:.4g}" for each in found.values())
         rows.append(("cost of a decided row", *costs))
     print_table("", ("", *found), rows)
-    print("in brackets are 95 % intervals; the plain SVM and the largest class are measured on the left-out rows, too")
+    print(note)
 
 
 def _print_each(figures: ClassesFigures) -> None:

@@ -187,7 +187,7 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     names = _dataset_names(client, [model["dataset_id"]])
     print(f"trained {_on(model['dataset_id'], names)}{_aliases(', '.join(model['aliases']))}")
     if is_of_several(model["report"]):
-        print_classes(MulticlassReport.from_dict(model["report"]))
+        print_classes(MulticlassReport.from_dict(model["report"]), model.get("operating_point"))
         return
     report, applied = Report.from_dict(model["report"]), model["operating_point"]
     # What decides now; the report always shows what the training chose.

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import typer
 
 from service.cli.advice import RUNNING, columns_left_out, print_notes
+from service.cli.class_figures import print_rule
 from service.cli.improving import alias_shadow
 from service.cli.models import print_measures
 from service.cli.names import full_id, model_path, path_of
@@ -193,7 +194,8 @@ def threshold(
     objective: Annotated[
         str | None,
         typer.Option(
-            help="precision=0.99, recall=0.95, ham_loss=0.001, f1, f_beta=2 or cost=10:1, as for prefsvm train.",
+            help="precision=0.99, recall=0.95, ham_loss=0.001, f1, f_beta=2 or cost=10:1, as for prefsvm train; "
+            "of several classes macro_f1, accuracy, or JSON.",
             show_default="list those that were applied, without --at",
         ),
     ] = None,
@@ -226,7 +228,7 @@ def threshold(
         points = [
             (
                 short_time(p["created_at"]),
-                f"{p['threshold']:.6g}" + (" picked" if p["picked"] else ""),
+                "by class" if "threshold" not in p else f"{p['threshold']:.6g}" + (" picked" if p["picked"] else ""),
                 objective_words(p["objective"]),
                 promise_words(p),
             )
@@ -241,6 +243,9 @@ def threshold(
     with open_client(url) as client:
         body = {"objective": wanted, "threshold": at, "apply": apply}
         answer = client.post(f"{model_path(client, model)}/operating-points", body)
+    if "threshold" not in answer:
+        print_rule(answer, applied=apply)
+        return
     point = ReportedPoint.from_dict(answer)
     print(f"threshold {point.threshold:.6g} for {outcome_words(point)}" + (", in use now" if apply else ""))
     if point.abstain is not None:

@@ -402,6 +402,9 @@ class ModelRow(_Resource, Base):
     """Fingerprints of the rows that had a label (`solver.labelled_rows`); None for models of before."""
     kept_rows: Mapped[builtins.bytes | None] = mapped_column(LargeBinary, deferred=True)
     """Labelled rows as the model saw them (`solver.nearest`), 4 MiB at most; None for models of before."""
+    left_out: Mapped[builtins.bytes | None] = mapped_column(LargeBinary, deferred=True)
+    """Of several classes: what another rule is chosen by (`solver.multiclass.choosing`), some 4 MiB at most; None for
+    models of before."""
 
     __table_args__ = (
         Index(None, "project_id", "created_at", "id"),
@@ -476,20 +479,26 @@ class ModelStatisticsRow(Base):
 
 
 class OperatingPointRow(Base):
-    """A threshold that was given to a model after its training. The newest one decides; rows are never changed."""
+    """A threshold, or of several classes a rule, that was given to a model after its training.
+
+    The newest one decides; rows are never changed.
+    """
 
     __tablename__ = "operating_points"
 
     id: Mapped[str] = mapped_column(primary_key=True)
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
     objective: Mapped[dict[str, Any]]
-    threshold: Mapped[float]
+    threshold: Mapped[float | None]
+    """None of several classes."""
+    rule: Mapped[dict[str, Any] | None]
+    """Of several classes, see `solver.multiclass.ClassRule`; None: that of the training."""
     picked: Mapped[bool] = mapped_column(server_default=false())
     """Whether somebody took this very threshold, which is not the one that is chosen for the objective."""
     status: Mapped[str]
     status_reason: Mapped[str]
     calibration: Mapped[dict[str, Any] | None]
-    """Measures on the calibration rows."""
+    """Measures on the calibration rows; of several classes `solver.classes_report.ClassesFigures`."""
     abstain: Mapped[dict[str, Any] | None]
     """Which scores around the threshold get no label, see `solver.report.Abstention`; None: each row gets one."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())

@@ -47,8 +47,10 @@ def scheme_errors(body: TrainRequest, request: dict[str, Any]) -> Iterator[Field
         )
     elif of_classes:
         request["scheme"] = body.scheme or DEFAULT_SCHEME
-        if body.operating_point is not None:
-            yield FieldError("body.operating_point", "is of two classes: a model of several has no threshold to choose")
+        if body.operating_point is not None and not is_of_classes(body.operating_point.model_dump()):
+            yield FieldError(
+                "body.operating_point", "is of two classes: of several it is macro_f1, accuracy, or cost with `costs`"
+            )
         if body.labels.keep is not None:
             yield FieldError("body.labels.keep", KEEP_OF_SEVERAL)
         split = body.params.get("labeled_split", "xfit")
@@ -91,14 +93,17 @@ def class_errors(
             "are 0/1 or -1/+1, and ask for f1, cost with two costs, or a target",
         )
         return
-    request["objective"] = _as_called(request["objective"], _caller(request, target, labels))
-    try:
-        objective = ClassObjective.parse(request["objective"])
-        if labels is not None:
-            objective.check_classes(list(labels))
-    except ClassObjectiveError as error:
-        yield FieldError("body.objective", str(error))
-        return
+    for name in ("objective", "operating_point"):
+        if request.get(name) is None or not is_of_classes(request[name]):  # said by `scheme_errors`
+            continue
+        request[name] = _as_called(request[name], _caller(request, target, labels))
+        try:
+            objective = ClassObjective.parse(request[name])
+            if labels is not None:
+                objective.check_classes(list(labels))
+        except ClassObjectiveError as error:
+            yield FieldError(f"body.{name}", str(error))
+            return
     too_few = None if labels is None or may_change else too_few_labelled(labels)
     if too_few is not None:
         yield FieldError("body.target", f"{too_few}; merge such classes, label more, or list them in `unlabeled`")

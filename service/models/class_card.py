@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.models.card import code, data_lines, notes_lines, plain_text, table
+from service.models.class_points import report_in_use
 from service.models.repository import Origin
 from service.models.schemas import MulticlassModel
 from service.models.words import status_words
@@ -20,6 +21,7 @@ CONTROLS = {"majority": "the largest class of every row", "plain_svm": "the supe
 
 def card_of_classes(model: MulticlassModel, origin: Origin) -> str:
     """Return the card of a model."""
+    model = model.model_copy(update={"report": report_in_use(model)})
     counted = model.report.rows
     rows = f"{counted.total:,} total, {counted.labelled:,} labelled, {counted.unlabelled:,} unlabelled, " + (
         f"{counted.test:,} test, {counted.dropped:,} dropped"
@@ -37,8 +39,12 @@ def _head(model: MulticlassModel) -> Iterator[str]:
     yield ""
     yield f"Tells {len(report.classes)} classes apart{names}."
     yield f"Made {model.created_at:%Y-%m-%d %H:%M} UTC with {code(model.algorithm)}, a problem of two for {problems}."
-    if model.promise is not None:
-        yield from ("", f"**{plain_text(model.promise.sentence)}**")
+    if report.promise is not None:
+        yield from ("", f"**{plain_text(report.promise.sentence)}**")
+    if model.operating_point is not None:
+        applied = f"{model.operating_point.created_at:%Y-%m-%d %H:%M} UTC"
+        yield from ("", f"What was asked of it was changed on {applied}, without training. Figures of left-out rows")
+        yield "are of what is asked now, those of test rows and controls of what was asked when it was trained."
 
 
 def _asked(model: MulticlassModel) -> Iterator[str]:

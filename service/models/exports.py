@@ -18,7 +18,7 @@ from service.models.repository import ModelFile, ModelRepository
 from service.models.schemas import MulticlassModel
 from service.models.service import ModelService
 from solver.export import NoSuchFormError, libsvm_text, with_threshold
-from solver.model_file import Model
+from solver.model_file import Model, model_bytes
 from solver.tensor_file import TensorFileError
 
 ExportFormat = Literal["safetensors", "onnx", "libsvm"]
@@ -79,6 +79,10 @@ class ExportService:
             except OnnxExportError as error:
                 raise NotExportable.of("query.format", str(error)) from None
             return Export(BINARY, f"{file.model_id}.onnx", iter((whole,)), {"Content-Length": str(len(whole))})
+        if file.rule is not None:
+            model = self._files.read(file)
+            whole = model_bytes(model)
+            return Export(BINARY, f"{file.model_id}.safetensors", iter((whole,)), {"Content-Length": str(len(whole))})
         pieces = self._files.stream(file)
         if file.threshold is not None:
             return _safetensors(file, with_threshold(pieces, file.threshold, file.band), {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 
@@ -30,10 +31,12 @@ class ModelFiles:
         return file
 
     def read(self, file: ModelFile) -> AnyModel:
-        """Return a model with the threshold that was applied last; raises `ModelNotFound`, `DamagedModel`."""
+        """Return a model with the threshold, or rule, that was applied last; raises `ModelNotFound`, `DamagedModel`."""
         try:
             model = read_any_model(b"".join(self.stream(file)))
-            return model.with_threshold(file.threshold, file.band) if isinstance(model, Model) else model
+            if isinstance(model, Model):
+                return model.with_threshold(file.threshold, file.band)
+            return model.with_rule(None if file.rule is None else json.loads(file.rule))
         except ModelFileError:
             logger.exception("model unreadable", extra={"fields": {"model": file.model_id}})
             raise DamagedModel("the stored model cannot be read by this version") from None

@@ -71,11 +71,14 @@ class ModelFile(NamedTuple):
     """Which model decides beside it, where it was named by an alias that has a shadow."""
     band: Band | None = None
     """Which scores around that threshold get no label."""
+    rule: str | None = None
+    """Of several classes, as JSON (`solver.multiclass.ClassRule`); None: that in the file."""
 
     @property
     def decides_by(self) -> dict[str, Any]:
         """What the request of a job says of that."""
-        return {"threshold": self.threshold, "abstain": None if self.band is None else self.band.to_json()}
+        told = {"threshold": self.threshold, "abstain": None if self.band is None else self.band.to_json()}
+        return told if self.rule is None else told | {"rule": json.loads(self.rule)}
 
 
 @dataclass(frozen=True)
@@ -387,7 +390,7 @@ class ModelFileRepository(Repository):
 
     def find(self, name: str) -> ModelFile | None:
         """Return the file behind the id of a model or behind an alias."""
-        point = (_applied(OperatingPointRow.threshold), _applied(OperatingPointRow.abstain))
+        point = (_applied(getattr(OperatingPointRow, name)) for name in ("threshold", "abstain", "rule"))
         statement = select(ModelRow.project_id, ModelRow.id, ModelRow.sha256, ModelRow.bytes, *point)
         statement = statement.where(ModelRow.project_id == self._project_id)
         if is_id(name, "mdl"):
@@ -401,9 +404,10 @@ class ModelFileRepository(Repository):
         found = self._session.execute(statement).one_or_none()
         if found is None:
             return None
-        project_id, model_id, sha256, size, threshold, abstain, *shadow = found
+        project_id, model_id, sha256, size, threshold, abstain, rule, *shadow = found
         shadow_id = shadow[0] if shadow else None
-        return ModelFile(project_id, model_id, sha256, size, threshold, shadow_id, Band.from_json(abstain))
+        told = None if rule is None else json.dumps(rule)
+        return ModelFile(project_id, model_id, sha256, size, threshold, shadow_id, Band.from_json(abstain), told)
 
     def chunk(self, model_id: str, seq: int) -> bytes | None:
         """Return one piece of a model, usually 1 MiB; None after the last one."""
@@ -412,6 +416,11 @@ class ModelFileRepository(Repository):
             .join(ModelRow, ModelRow.id == ModelChunkRow.model_id)
             .where(ModelRow.project_id == self._project_id, ModelRow.id == model_id, ModelChunkRow.seq == seq)
         )
+        return self._session.scalar(statement)
+
+    def left_out(self, model_id: str) -> bytes | None:
+        """Return what another rule of several classes is chosen by, see `solver.multiclass.choosing`."""
+        statement = select(ModelRow.left_out).where(ModelRow.project_id == self._project_id, ModelRow.id == model_id)
         return self._session.scalar(statement)
 
     def kept_rows(self, model_id: str) -> bytes | None:

@@ -11,7 +11,8 @@ from pydantic.config import JsonDict
 from service.models.objectives import ObjectiveBody
 from service.schemas import AliasName, Answer, Body
 from solver.classes_report import ClassesFigures as ClassesFigures  # for the pages, too
-from solver.classes_report import MulticlassReport
+from solver.classes_report import FloorOutcome
+from solver.classes_report import MulticlassReport as MulticlassReport
 from solver.report import Abstention, Estimate, Measures, ModelColumn, Promise, Report
 
 
@@ -115,6 +116,24 @@ class OperatingPoint(Answer):
     created_at: datetime | None = Field(description="When it was applied; null if it was only looked at.")
 
 
+class ClassesOperatingPoint(Answer):
+    """A rule of a model of several classes: what it was chosen for, and what is to be expected of it."""
+
+    promise: Promise | None = Field(default=None, description="What can be relied on, as in the report.")
+    objective: dict[str, Any]
+    status: str = Field(
+        description="`met`; `preference_unmet` where a floor is not reached on left-out rows. The trained point may "
+        "also be `solver_limit`, `stopped` or `unmeasured`."
+    )
+    status_reason: str = Field(description="One sentence; empty if the objective is met.")
+    calibration: ClassesFigures | None = Field(
+        description="On left-out rows, each decided by a rule that it had no say in (cross-fitting): what choosing "
+        "costs is in the figures, as in those of a training with this objective."
+    )
+    floors: list[FloorOutcome] = Field(description="Whether each class reaches what is asked of it, on these rows.")
+    created_at: datetime | None = Field(description="When it was applied; null if it was only looked at.")
+
+
 class ChooseOperatingPoint(Body):
     """A new objective for a trained model."""
 
@@ -124,6 +143,7 @@ class ChooseOperatingPoint(Body):
                 {"objective": {"kind": "precision", "target": 0.95}, "apply": True},
                 {"objective": None, "apply": True},
                 {"threshold": 0.25, "apply": True},
+                {"objective": {"kind": "macro_f1", "floors": {"urgent": {"precision": 0.9}}}, "apply": True},
             ]
         }
     )
@@ -131,14 +151,14 @@ class ChooseOperatingPoint(Body):
     objective: ObjectiveBody | None = Field(
         default=None,
         description="Null: what the model was trained for; with a `threshold`, what is asked of it now, so that to "
-        "move the threshold changes nothing else.",
+        "move the threshold changes nothing else. Of several classes `macro_f1`, `accuracy`, or `cost` with `costs`.",
     )
     threshold: float | None = Field(
         default=None,
         description="One of `GET /models/{id}/thresholds`, to decide by as it is. The promise then says what can be "
         "relied on of the objective; what was picked by looking proves nothing, whatever `confidence` that asks for. A "
         "retraining goes by the objective. Null: the threshold that is likely to reach the objective on other rows, "
-        "too.",
+        "too. Not of several classes.",
     )
     apply: bool = Field(default=False, description="Let the model decide by it from now on, and keep a record of that.")
 
@@ -190,8 +210,14 @@ class Model(ModelSummary):
 
 
 class MulticlassModel(ModelSummary):
-    """A model of three classes or more with its report. It has no threshold, and no operating points."""
+    """A model of three classes or more with its report: a rule decides, and no threshold.
 
+    Where another operating point was applied, `report` still shows the trained one.
+    """
+
+    operating_point: ClassesOperatingPoint | None = Field(
+        default=None, description="The one that was applied last; null while that of the training decides."
+    )
     columns: list[ModelColumn] = Field(
         description="What a row for POST /predict must have; empty for models of matrices, whose gaps are zeros."
     )

@@ -16,6 +16,7 @@ from service.db.session import Database
 from service.db.tables import AuditRow, OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
+from service.models.class_points import applied_point, chosen_by, point_in_use, wanted_objective
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of, curve_of_class, thresholds_of
 from service.models.drift import drift_of, is_unlike
 from service.models.errors import (
@@ -29,13 +30,20 @@ from service.models.errors import (
     SeveralClasses,
 )
 from service.models.proven import proven_thresholds
-from service.models.repository import AliasRepository, ModelRepository, StatisticsRepository, StoredModel
+from service.models.repository import (
+    AliasRepository,
+    ModelFileRepository,
+    ModelRepository,
+    StatisticsRepository,
+    StoredModel,
+)
 from service.models.schemas import (
     Alias,
     AliasChange,
     AliasPage,
     AliasWithHistory,
     ChooseOperatingPoint,
+    ClassesOperatingPoint,
     Drift,
     Model,
     ModelAudit,
@@ -53,6 +61,8 @@ from service.models.verdicts import is_contradicted, proving_audit, told_verdict
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from solver.band import Band
+from solver.choices import is_of_classes
+from solver.class_points import promise_of_point, with_point
 from solver.classes_report import MulticlassReport, is_of_several
 from solver.evaluation import Sigmoid
 from solver.evaluation.probability import band_probabilities
@@ -107,7 +117,12 @@ class ModelService:
         if is_of_several(row.report):
             with _whole(row.id):
                 several = MulticlassReport.from_dict(row.report)
-                return MulticlassModel(**_summary_of_several(row), columns=several.columns, report=several)
+                return MulticlassModel(
+                    **_summary_of_several(row),
+                    operating_point=applied_point(several, row.applied),
+                    columns=several.columns,
+                    report=several,
+                )
         with _whole(row.id):
             report = Report.from_dict(row.report)
             applied = None if row.applied is None else _promised(OperatingPoint.model_validate(row.applied), report)
@@ -180,7 +195,7 @@ class ModelService:
             stored, point = models.report(model_id)
         if is_of_several(stored):
             with _whole(model_id):
-                several = MulticlassReport.from_dict(stored)
+                several = with_point(MulticlassReport.from_dict(stored), point)
             if not several.curves:
                 raise NoCurve("this model was stored without the curves of its classes; train again")
             return curve_of_class(several, label, kind, costs)
@@ -209,8 +224,8 @@ class ModelService:
             counted = StatisticsRepository(session, project_id).of_days(model_id, days)
         return drift_of(model_id, report, applied or _trained(report), days, counted)
 
-    def choose(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint:
-        """Choose the threshold for another objective, and let the model decide by it if that is asked.
+    def choose(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint | ClassesOperatingPoint:
+        """Choose threshold or rule for another objective, and let the model decide by it if that is asked.
 
         Raises
         ------
@@ -219,8 +234,42 @@ class ModelService:
         NoCurve
             If it was stored without what a threshold is chosen from.
         InvalidRequest
-            If a threshold is none of the model's curve.
+            If a threshold is none of the model's curve, or the objective is not of its classes.
         """
+        with self._database.transaction() as session:
+            models = ModelRepository(session, project_id)
+            model_id = models.id_of(name)
+            stored, _ = models.report(model_id)
+        return (
+            self._choose_rule(project_id, model_id, stored, body)
+            if is_of_several(stored)
+            else (self.choose_threshold(project_id, name, body))
+        )
+
+    def _choose_rule(
+        self, project_id: str, model_id: str, stored: dict[str, Any], body: ChooseOperatingPoint
+    ) -> ClassesOperatingPoint:
+        """Choose a rule, outside of any transaction: that of many rows and classes takes a while."""
+        with _whole(model_id):
+            report = MulticlassReport.from_dict(stored)
+        objective = wanted_objective(report, body)
+        point: dict[str, Any] = {name: stored[name] for name in _OF_A_POINT}  # without a rule: that of the file
+        if objective is not None:
+            with self._database.transaction() as session:
+                left_out = ModelFileRepository(session, project_id).left_out(model_id)
+            point = chosen_by(report, objective, left_out, model_id)
+        if not body.apply:
+            return point_in_use(with_point(report, point))
+        with changing(self._database, self._changed) as session:
+            row = OperatingPointRow(id=new_id("op"), model_id=model_id, **point)
+            if not ModelRepository(session, project_id).apply(row):
+                raise ModelNotFound
+            return point_in_use(with_point(report, point), row.created_at)
+
+    def choose_threshold(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint:
+        """Choose a threshold, as `choose` does, of a model of two classes; raises `SeveralClasses` for others."""
+        if body.objective is not None and is_of_classes(body.objective.model_dump()):
+            raise InvalidRequest.of("body.objective", OF_THREE)
         wanted = None if body.objective is None else body.objective.model_dump()
         with changing(self._database, self._changed) as session:
             model_id, report, applied = report_of(session, project_id, name)
@@ -236,7 +285,9 @@ class ModelService:
                 raise ModelNotFound
             return _promised(OperatingPoint.model_validate(row), report)
 
-    def applied_points(self, project_id: str, name: str, cursor: str | None, limit: int) -> Page[OperatingPoint]:
+    def applied_points(
+        self, project_id: str, name: str, cursor: str | None, limit: int
+    ) -> Page[OperatingPoint | ClassesOperatingPoint]:
         """Return a page of the operating points that were applied, newest first; raises `ModelNotFound`."""
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
@@ -245,9 +296,10 @@ class ModelService:
                 raise ModelNotFound
             rows = models.applied_points(model_id, cursor, limit)
             stored, _ = models.report(model_id)
-        if is_of_several(stored):
-            return Page[OperatingPoint](items=[], next_cursor=None)
         with _whole(model_id):
+            if is_of_several(stored):
+                several = MulticlassReport.from_dict(stored)
+                return as_page(rows, limit, lambda row: point_in_use(with_point(several, _told(row)), row.created_at))
             report = Report.from_dict(stored)
         return as_page(rows, limit, lambda row: _promised(OperatingPoint.model_validate(row), report))
 
@@ -421,12 +473,16 @@ def _whole(model_id: str) -> Iterator[None]:
 
 def _summary_of_several(row: StoredModel) -> dict[str, Any]:
     """Return what a list says of a model of several classes."""
+    point = row.applied or row.report
     promise = row.report.get("promise")
+    told = None if promise is None else Promise.from_dict(promise)
+    if row.applied is not None and row.applied["calibration"] is not None:
+        told = promise_of_point(row.applied)
     return _stored(row) | {
-        "objective": row.report["objective"],
-        "status": row.report["status"],
+        "objective": point["objective"],
+        "status": point["status"],
         "threshold": None,
-        "promise": None if promise is None else Promise.from_dict(promise),
+        "promise": told,
     }
 
 
@@ -444,6 +500,12 @@ def _listed(row: StoredModel, proofs: Sequence[AuditRow]) -> ModelSummary:
         return ModelSummary(**_stored(row), objective={}, status="damaged", threshold=None)
 
 
+_OF_A_POINT = ("objective", "status", "status_reason", "calibration")
+"""What is stored of a point of several classes beside its rule."""
+OF_THREE = (
+    "is of three classes and more, and this model is of two: should be a precision, a recall, a false positive rate, "
+    "f1, f_beta, or cost with two costs"
+)
 _NOT_LISTED = {"status_reason": "", "calibration": None}
 """What a point has and a list does not say."""
 
@@ -480,6 +542,10 @@ def _audited(audits: Sequence[AuditRow], threshold: float, band: Band | None) ->
             sentence=sentence,
             created_at=row.created_at,
         )
+
+
+def _told(row: OperatingPointRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in _OF_A_POINT}
 
 
 def _no_curve(report: Report) -> NoCurve:

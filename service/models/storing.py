@@ -35,11 +35,14 @@ class FinishedModel:
     bytes: int
     sha256: str
     operating_point: dict[str, Any] | None = None
-    """What it shall decide by instead of what its training chose, as `solver.report.ReportedPoint`."""
+    """What it shall decide by instead of what its training chose, as `solver.report.ReportedPoint`, of several
+    classes as `solver.class_points.ClassesPoint`."""
     labelled_rows: builtins.bytes | None = None
     """Fingerprints of the rows that had a label, see `solver.labelled_rows`."""
     kept_rows: builtins.bytes | None = None
     """Labelled rows for others to be compared with, see `solver.nearest`."""
+    left_out: builtins.bytes | None = None
+    """Of several classes, what another rule is chosen by, see `solver.multiclass.choosing`."""
 
 
 def store_model(session: Session, project_id: str, job_id: str, dataset_id: str | None, model: FinishedModel) -> None:
@@ -63,6 +66,7 @@ def store_model(session: Session, project_id: str, job_id: str, dataset_id: str 
             sha256=model.sha256,
             labelled_rows=model.labelled_rows,
             kept_rows=model.kept_rows,
+            left_out=model.left_out,
         )
     )
     digest, size = hashlib.sha256(), 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.models.class_card import most_confused
-from service.models.schemas import ClassesFigures, MulticlassModel
+from service.models.schemas import ClassesFigures, MulticlassReport
 
 MOST_IN_A_MATRIX = 20
 """Classes whose confusion matrix a page shows whole; of more it shows the worst pairs."""
@@ -27,9 +27,8 @@ class Confusion:
     worst: list[tuple[int, str, str]]
 
 
-def measured(model: MulticlassModel) -> Iterator[tuple[str, ClassesFigures]]:
+def measured(report: MulticlassReport) -> Iterator[tuple[str, ClassesFigures]]:
     """Yield the figures that stand beside each other, with their names."""
-    report = model.report
     before = "" if report.refit is None else ", before it learned them"
     found = [(NAMES["calibration"], report.calibration)]
     found += [(NAMES.get(name, name), control.calibration) for name, control in report.controls.items()]
@@ -37,9 +36,9 @@ def measured(model: MulticlassModel) -> Iterator[tuple[str, ClassesFigures]]:
     yield from ((name, figures) for name, figures in found if figures is not None)
 
 
-def confusion(model: MulticlassModel) -> Confusion | None:
+def confusion(report: MulticlassReport) -> Confusion | None:
     """Return which classes are taken for which on the left-out rows; None where none were left out."""
-    figures, classes = model.report.calibration, model.report.classes
+    figures, classes = report.calibration, report.classes
     if figures is None:
         return None
     if len(classes) > MOST_IN_A_MATRIX:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
 from service.errors import InvalidRequest, Problem
+from service.models.class_points import report_in_use
 from service.models.curves import Costs
 from service.models.errors import AliasNotFound, NoCurve, NoShadow
 from service.models.figures import (
@@ -42,10 +43,12 @@ from service.models.schemas import (
     Thresholds,
 )
 from service.pages.class_figures import confusion, measured
+from service.pages.class_rules import rule_preview
 from service.pages.forms import BUTTON, Form, Written, number, parsed
 from service.pages.objectives import TARGETS, objective_fields, objective_in
 from service.pages.room import Room
 from service.pages.services import Services
+from service.pages.training import pair_name
 from service.schemas import AliasName
 from service.shown_text import MOST_OF_A_NAME
 
@@ -162,7 +165,8 @@ def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
         """Let the point before the last one decide again; before the first one it was that of the training."""
         points = services.models.applied_points(caller.project_id, name, None, 2).items
         before = OBJECTIVES.validate_python(points[1].objective) if len(points) > 1 else None
-        again = ChooseOperatingPoint(objective=before, threshold=points[1].threshold if before else None, apply=True)
+        threshold = points[1].threshold if len(points) > 1 and isinstance(points[1], OperatingPoint) else None
+        again = ChooseOperatingPoint(objective=before, threshold=threshold, apply=True)
         try:
             services.models.choose(caller.project_id, name, again)
         except InvalidRequest:
@@ -189,19 +193,22 @@ def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
 def _of_classes(
     request: Request, room: Room, services: Services, project: str, name: str, model: MulticlassModel
 ) -> Response:
-    """Return the page of a model of several classes, which has no threshold to move."""
+    """Return the page of a model of several classes, which has a rule, and no threshold to move."""
     alias = _alias(services, project, name)
     asked = parsed(request.scope["query_string"]).exact("class")
     shown = asked if asked in model.report.classes else model.report.classes[0]
+    in_use = report_in_use(model)
     return room.page(
         request.scope,
         "classes.html",
         title=alias.name if alias else f"Model {model.id[:12]}",
         model=model,
-        report=model.report,
+        report=in_use,
         alias=alias,
-        measured=list(measured(model)),
-        confusion=confusion(model),
+        measured=list(measured(in_use)),
+        confusion=confusion(in_use),
+        preview=rule_preview(services, project, model, in_use, parsed(request.scope["query_string"])),
+        pair_name=pair_name,
         shown=shown,
         curve=_class_curve(services, project, name, shown),
         no_onnx=_no_onnx(model),
@@ -290,7 +297,7 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
     if not is_asked:
         return Preview(fields, abstain)
     try:
-        point = services.models.choose(project, name, _chosen(given, abstain, apply=False))
+        point = services.models.choose_threshold(project, name, _chosen(given, abstain, apply=False))
     except Problem as problem:
         return Preview(fields, abstain, problem=problem)
     return Preview(
@@ -308,7 +315,7 @@ def _before(services: Services, project: str, name: str, model: Model) -> Before
     if model.operating_point is None:
         return None
     points = services.models.applied_points(project, name, None, 2).items
-    before = points[1] if len(points) > 1 else model.report
+    before = points[1] if len(points) > 1 and isinstance(points[1], OperatingPoint) else model.report
     return Before(before.threshold, before.objective, is_trained=len(points) < 2)
 
 

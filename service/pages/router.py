@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 from service.api.access import Reader
 from service.api.problem import NoSuchRoute
 from service.pages.audits import add_audits
+from service.pages.class_rules import add_class_rules
 from service.pages.datasets import add_datasets
 from service.pages.explaining import add_explaining
 from service.pages.home import add_home
@@ -53,6 +54,7 @@ def pages_router(room: Room, services: Services) -> APIRouter:
     add_home(router, room, services)
     add_datasets(router, room, services)
     add_training(router, room, services)
+    add_class_rules(router, room, services)
     add_models(router, room, services)
     add_explaining(router, room, services)
     add_trying(router, room, services)

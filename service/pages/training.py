@@ -247,7 +247,7 @@ def _body(dataset: Dataset, choices: Choices) -> dict[str, Any]:
         "dataset": dataset.id,
         "target": choices.target.name if choices.target else "",
         **({} if choices.several else {"positive": choices.positive or None}),
-        "objective": _of_classes(choices) if choices.several else _objective(fields),
+        "objective": objective_of_classes(choices) if choices.several else _objective(fields),
     }
     if choices.several and fields["scheme"]:
         body["scheme"] = fields["scheme"]
@@ -284,7 +284,7 @@ def _objective(fields: dict[str, str]) -> dict[str, Any]:
     return {"kind": "f1", **undecided}
 
 
-def _of_classes(choices: Choices) -> dict[str, Any]:
+def objective_of_classes(choices: Choices) -> dict[str, Any]:
     """Return the objective of several classes, with what was asked of single ones."""
     objective: dict[str, Any] = {"kind": OF_SEVERAL[choices.fields["objective"]]}
     floors: dict[str, dict[str, Any]] = {}

@@ -17,14 +17,13 @@ from solver.multiclass import (
     ClassesDecision,
     ClassesReport,
     ClassObjective,
-    ClassRule,
     LeftOutScores,
     Scheme,
     calibrate_own,
-    choose_rule,
     figures_of,
 )
-from solver.multiclass.figures import curves_of, floor_outcomes
+from solver.multiclass.choosing import LeftOutProbabilities
+from solver.multiclass.figures import curves_of, floor_outcomes, status_of
 from solver.multiclass.rule import dealt, dealt_by_case
 from solver.repeated_rows import Cases
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
@@ -52,7 +51,7 @@ class Cross:
         Which rows had no say together.
     log_loss, share_log_loss : float
         Of the probabilities, and of the classes' shares.
-    probabilities : float array of shape (n, classes) or None
+    left_out : LeftOutProbabilities or None
         What the rules chose by; None without rules.
     """
 
@@ -63,7 +62,7 @@ class Cross:
     fold: IndexArray
     log_loss: float
     share_log_loss: float
-    probabilities: FloatArray | None
+    left_out: LeftOutProbabilities | None
 
 
 def cross_decided(
@@ -108,19 +107,20 @@ def cross_decided(
     of_all = calibrated(of_own < _FOLDS, None)
     of_folds = [calibrated((of_own < _FOLDS) & (of_own != number), of_all) for number in range(_FOLDS)]
     decision = replace(plain, calibration=of_all)
-    probabilities = None
+    chosen_by = None
     if objective is None:
         said, true = _without_rule(left_out, rows, known, fold, decision, of_folds)
     else:
-        said, probabilities, rule = _by_rules(left_out, rows, known, fold, decision, of_folds, objective, labels)
-        true = probabilities[np.arange(len(known)), known]
+        chosen_by = _probabilities(left_out, rows, known, fold, decision, of_folds)
+        said, rule = chosen_by.decided(objective, labels)
+        true = chosen_by.own[np.arange(len(known)), known]
         decision = replace(decision, rule=rule)
     there = np.stack([np.bincount(known[fold != number], minlength=classes) for number in range(_FOLDS)])
     shares = there[fold, known] / there.sum(axis=1)[fold]
     log_loss, share_log_loss = (
         float(-np.mean(np.log(np.maximum(each, _LEAST_PROBABILITY)))) for each in (true, shares)
     )
-    return Cross(decision, rows, known, said, fold, log_loss, share_log_loss, probabilities)
+    return Cross(decision, rows, known, said, fold, log_loss, share_log_loss, chosen_by)
 
 
 def _parts(left_out: LeftOutScores, rows: int) -> Iterator[slice]:
@@ -148,29 +148,21 @@ def _without_rule(
     return said, true
 
 
-def _by_rules(
+def _probabilities(
     left_out: LeftOutScores,
     rows: IndexArray,
     codes: IndexArray,
     fold: IndexArray,
     decision: ClassesDecision,
     of_folds: list[Calibration],
-    objective: ClassObjective,
-    labels: list[Any],
-) -> tuple[IndexArray, FloatArray, ClassRule]:
-    """What rules say that the row had no say in, all probabilities likewise, and the rule that all rows choose."""
-    said, left = np.empty(len(rows), dtype=np.intp), np.empty((len(rows), len(labels)))
-    probabilities = np.empty((1 + len(of_folds), len(rows), len(labels)))
+) -> LeftOutProbabilities:
+    """Probabilities of each row, by the sigmoids of all rows and by those that the rows of a fold had no say in."""
+    made = np.empty((1 + len(of_folds), len(rows), len(decision.counts)))
     for part in _parts(left_out, len(rows)):
         scores = left_out.of_rows(rows[part])
-        for each, calibration in zip(probabilities, (decision.calibration, *of_folds), strict=True):
+        for each, calibration in zip(made, (decision.calibration, *of_folds), strict=True):
             each[part] = cast("Calibration", calibration)(scores)
-    for number in range(len(of_folds)):
-        learns, judged, own = fold != number, fold == number, probabilities[1 + number]
-        rule = choose_rule(own[learns], codes[learns], objective, labels, decision.counts)
-        said[judged] = rule.says(own[judged])
-        left[judged] = own[judged]
-    return said, left, choose_rule(probabilities[0], codes, objective, labels, decision.counts)
+    return LeftOutProbabilities(codes, fold, made[0], made[1:], decision.counts, len(rows))
 
 
 def linear_control(
@@ -221,17 +213,17 @@ def class_report(
         figures = figures_of(crossed.codes, crossed.said, labels, costs)
         largest = np.full(len(crossed.codes), int(np.argmax(counts)))
         outcomes = [] if objective is None else floor_outcomes(figures, objective)
-        missed = [f"the {each.measure} of {each.label!r}" for each in outcomes if not each.met]
+        status, reason = status_of(outcomes)
         report = replace(
             report,
-            status="preference_unmet" if missed else "met",
-            status_reason=f"Not reached on left-out rows: {', '.join(missed)}." if missed else "",
+            status=status,
+            status_reason=reason,
             figures=figures,
             controls={"majority": figures_of(crossed.codes, largest, labels, costs), **controls},
             floors=outcomes,
             log_loss=crossed.log_loss,
             share_log_loss=crossed.share_log_loss,
-            curves=[] if crossed.probabilities is None else curves_of(crossed.probabilities, crossed.codes),
+            curves=[] if crossed.left_out is None else curves_of(crossed.left_out.own, crossed.codes),
         )
     if ended == "stopped":
         return replace(report, status="stopped", status_reason="Training was stopped; this is the model until then.")

@@ -1,6 +1,7 @@
 """More than two classes, as plain functions on arrays: probabilities, objectives, rules, figures and the decision."""
 
 from solver.multiclass.calibration import Calibration, calibrate, calibrate_own
+from solver.multiclass.choosing import LeftOutError, LeftOutProbabilities
 from solver.multiclass.coupling import coupled, normalised
 from solver.multiclass.decision import ClassesDecision, ProblemScores, SharedExpansion
 from solver.multiclass.figures import ClassesReport, figures_of
@@ -27,6 +28,8 @@ __all__ = [
     "ClassRule",
     "ClassesDecision",
     "ClassesReport",
+    "LeftOutError",
+    "LeftOutProbabilities",
     "LeftOutScores",
     "OwnRows",
     "ProblemScores",

@@ -116,3 +116,11 @@ def floor_outcomes(figures: ClassesFigures, objective: ClassObjective) -> list[F
             met = holds(each.right, each.said if measure == "precision" else each.rows, target, objective)
             outcomes.append(FloorOutcome(label=str(label), measure=measure, target=float(target), met=met))
     return outcomes
+
+
+def status_of(floors: list[FloorOutcome]) -> tuple[str, str]:
+    """Status and reason of an objective with these outcomes."""
+    missed = [f"the {each.measure} of {each.label!r}" for each in floors if not each.met]
+    if not missed:
+        return "met", ""
+    return "preference_unmet", f"Not reached on left-out rows: {', '.join(missed)}."

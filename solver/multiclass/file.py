@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -125,6 +125,13 @@ class ClassesModel(RowModel[ClassPredictions]):
         stored = sum(array.nbytes for array in self.tensors().values())
         lookup = getattr(self.features, "lookup_nbytes", 0)
         return int(2 * stored + sum(each.prepared_nbytes for each in self.scores.expansions) + lookup)
+
+    def with_rule(self, rule: Mapping[str, Any] | None) -> ClassesModel:
+        """The model that decides by another rule, as `ClassRule.to_json` gives it; by its own for None."""
+        if rule is None:
+            return self
+        decision = replace(self.decision, rule=ClassRule.from_json(rule, self.decision.counts))
+        return replace(self, decision=decision)
 
     @OVERFLOW_IS_FOUND
     def decide(self, X: Matrix, counts: FeatureCounts) -> ClassPredictions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -62,6 +63,28 @@ class ClassRule:
         best = self.best(probabilities)
         sure = probabilities[np.arange(len(best)), best] > self.least[best]
         return np.where(sure, best, UNDECIDED)
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the counts, which a model has besides."""
+        never, bounded = self.least == math.inf, self.least > -math.inf
+        told = {
+            "weights": self.weights.tolist(),
+            "least": np.where(bounded & ~never, self.least, -1.0).tolist(),
+            "never": np.flatnonzero(never).tolist(),
+        }
+        return told if self.costs is None else told | {"costs": self.costs.tolist()}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any], counts: IndexArray) -> ClassRule:
+        """Read what `to_json` gave; raises ValueError where it is not of so many classes."""
+        weights, least = np.array(told["weights"], dtype=np.float64), np.array(told["least"], dtype=np.float64)
+        costs = None if told.get("costs") is None else np.array(told["costs"], dtype=np.float64)
+        k = len(counts)
+        if not (weights.shape == least.shape == (k,) and (costs is None or costs.shape == (k, k))):
+            raise ValueError(f"the rule is not of {k} classes")
+        least[least < 0] = -math.inf
+        least[np.array(told["never"], dtype=np.intp)] = math.inf
+        return cls(weights, least, counts, costs)
 
     @property
     def may_leave_undecided(self) -> bool:
@@ -167,15 +190,7 @@ def _best_weight(probabilities: FloatArray, codes: IndexArray, weights: FloatArr
     # the first so many rows of the order go to k, the others to their rivals
     to_k = np.arange(n + 1, dtype=np.float64)
     right_k = np.concatenate([[0.0], np.cumsum(own == k)])
-    total = 2 * right_k / np.maximum(there[k] + to_k, 1.0)
-    for c in range(classes):
-        if c == k:
-            continue
-        mine = rival == c
-        said = np.count_nonzero(mine) - np.concatenate([[0], np.cumsum(mine)])
-        hit = mine & (own == c)
-        right = np.count_nonzero(hit) - np.concatenate([[0], np.cumsum(hit)])
-        total += 2 * right / np.maximum(there[c] + said, 1.0)
+    total = 2 * right_k / np.maximum(there[k] + to_k, 1.0) + _of_rivals(own, rival, there)
     # between two rows, as far from both as can be, and near 1 among equals
     edges = np.concatenate([[1 / _LARGEST_WEIGHT], np.clip(turns[order], 1 / _LARGEST_WEIGHT, _LARGEST_WEIGHT)])
     upper = np.append(edges[1:], _LARGEST_WEIGHT)
@@ -186,6 +201,31 @@ def _best_weight(probabilities: FloatArray, codes: IndexArray, weights: FloatArr
     total = np.where(possible, total, -np.inf)
     best = np.flatnonzero(total >= total.max() - 1e-12)
     return float(middles[best[np.argmin(np.abs(np.log(middles[best])))]])
+
+
+def _of_rivals(own: IndexArray, rival: IndexArray, there: FloatArray) -> FloatArray:
+    """Sum of the F1 of all rivals where the first 0, 1, … rows are taken from them, (n + 1,).
+
+    A row that is taken changes the F1 of its own rival alone.
+    """
+    n, classes = len(own), len(there)
+    said = np.bincount(rival, minlength=classes).astype(np.float64)
+    right = np.bincount(rival[rival == own], minlength=classes).astype(np.float64)
+    by_rival = np.argsort(rival, kind="stable")
+    first = np.concatenate([[0], np.cumsum(said)[:-1]]).astype(np.intp)
+    mine = rival[by_rival]
+    # of each row: how many of its rival's have been taken, with it, and how many of them were right
+    taken = np.arange(1, n + 1) - first[mine]
+    hits = np.concatenate([[0.0], np.cumsum(own[by_rival] == mine)])
+    lost = hits[1:] - hits[first[mine]]
+    after = 2 * (right[mine] - lost) / np.maximum(there[mine] + said[mine] - taken, 1.0)
+    of_none = 2 * right / np.maximum(there + said, 1.0)
+    before = np.concatenate([[0.0], after[:-1]])
+    starts = taken == 1
+    before[starts] = of_none[mine[starts]]
+    change = np.empty(n)
+    change[by_rival] = after - before
+    return np.asarray(of_none[said > 0].sum() + np.concatenate([[0.0], np.cumsum(change)]))
 
 
 def _with_recalls(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solver.classes_report import MulticlassReport
 from solver.labelled_rows import LabelledRows
 from solver.model_file import Model
+from solver.multiclass.choosing import LeftOutProbabilities
 from solver.multiclass.file import ClassesModel
 from solver.nearest import KeptRows
 from solver.report import Report
@@ -71,7 +72,10 @@ class TrainedClasses:
     ----------
     model : ClassesModel
     report : MulticlassReport
+    left_out : LeftOutProbabilities or None
+        What another rule is chosen by later.
     """
 
     model: ClassesModel
     report: MulticlassReport
+    left_out: LeftOutProbabilities | None = None

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from solver.algorithms import ALGORITHMS, AUTO
-from solver.choices import PROMISE_CONFIDENCE
+from solver.class_points import promise_of_classes
 from solver.classes_report import (
     ClassesFigures,
     DecidedByClass,
-    FloorOutcome,
     MulticlassControl,
     MulticlassReport,
     MulticlassRows,
@@ -39,7 +38,7 @@ from solver.multiclass import (
 from solver.multiclass.file import ClassesModel
 from solver.parts import ALONE, PartExecutor
 from solver.peak_memory import peak_memory_bytes
-from solver.report import Estimate, ModelColumn, Promise, Refit, few_of_a_kind
+from solver.report import ModelColumn, Refit, few_of_a_kind
 from solver.row_model import producer
 from solver.training.fitted_features import encoder_of, fit_features
 from solver.training.measuring import some_unlabelled, warnings_of_test_rows
@@ -176,7 +175,8 @@ def _train_once(task: TrainingTask, objective: ClassObjective, watch: Stopwatch)
                 *_worthless(fitted),
             ],
         )
-    return TrainedClasses(model, report)
+    chosen_by = estimator._chosen_by
+    return TrainedClasses(model, report, None if chosen_by is None else chosen_by.to_keep(task.request.seed))
 
 
 def _within(watch: Stopwatch, begin: float, end: float) -> Callable[[float, Mapping[str, Any]], bool]:
@@ -341,60 +341,3 @@ def _worthless(fitted: ClassesReport) -> list[str]:
         "on left-out rows the probabilities tell no more than the shares of the classes: the columns may not tell them "
         "apart, or there are too few labels"
     ]
-
-
-def promise_of_classes(
-    figures: ClassesFigures | None, floors: list[FloorOutcome], objective: ClassObjective
-) -> Promise | None:
-    """What can be relied on of a model of several classes, and what cannot.
-
-    The bounds are the lower ends of the intervals of left-out rows. Nothing is computed that would be the chance of a
-    floor, so that none is called likely or proven.
-
-    Parameters
-    ----------
-    figures : ClassesFigures or None
-        By cross-fitting; None promises nothing.
-    floors : list of FloorOutcome
-    objective : ClassObjective
-    """
-    if figures is None:
-        return None
-    level = None
-    if floors:
-        level = "open" if all(each.met for each in floors) else "missed"
-    bounds = {
-        name: estimate.low
-        for name, estimate in (("macro_f1", figures.macro_f1), ("accuracy", figures.accuracy))
-        if estimate is not None
-    }
-    sentence = (
-        f"Of {figures.n:,} labelled rows, each left out of what decided it, "
-        f"{_range('accuracy', figures.accuracy)} and {_range('macro-F1', figures.macro_f1)} were reached"
-        f"{_undecided(figures)}; what you can count on is the lower end of each interval. "
-        f"{_of_floors(floors, objective)}For several classes no chance of a target is computed, and nothing is proven."
-    )
-    return Promise(level=level, chance=None, confidence=PROMISE_CONFIDENCE, bounds=bounds, sentence=sentence)
-
-
-def _range(name: str, estimate: Estimate | None) -> str:
-    if estimate is None:
-        return f"no {name}"
-    return f"{name} {estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
-
-
-def _undecided(figures: ClassesFigures) -> str:
-    if not figures.undecided:
-        return ""
-    return f", {figures.undecided:,} of them without a label, which counts as wrong"
-
-
-def _of_floors(floors: list[FloorOutcome], objective: ClassObjective) -> str:
-    if not floors:
-        return ""
-    by = "" if objective.confidence is None else f", by bounds of {objective.confidence:g} for all together"
-    missed = [f"{each.measure} {each.target:g} of {each.label!r}" for each in floors if not each.met]
-    if not missed:
-        return f"These rows reach what was asked of each class{by}. "
-    more = "" if len(missed) <= 5 else f" and {len(missed) - 5} more"
-    return f"These rows do not reach {', '.join(missed[:5])}{more}{by}. "

@@ -20,12 +20,12 @@ from service.feedback.repository import FeedbackRepository
 from service.identifiers import new_id
 from service.jobs.claims import Claim, JobClaims
 from service.jobs.events import add_event
-from service.models.repository import AliasRepository, ModelRepository
+from service.models.repository import AliasRepository, ModelRepository, Predecessor
 from service.models.storing import FinishedModel, store_model, store_operating_point, store_report
 from service.models.verdicts import proving_audit
 from solver.band import Band
 from solver.class_succession import decide_of_classes
-from solver.classes_report import MulticlassReport, any_report, is_of_several
+from solver.classes_report import AnyReport, MulticlassReport, any_report, is_of_several
 from solver.report import Classes, Report, ReportedPoint, Succession, json_ready
 from solver.succession import Standing, decide, kept, moved
 from worker.attempt import Attempt, Ending
@@ -35,6 +35,7 @@ from worker.protocol import (
     FEEDBACK_FILE,
     KEPT_ROWS_FILE,
     LABELS_FILE,
+    LEFT_OUT_FILE,
     MODEL_FILE,
     PREDECESSOR_FILE,
     PREDECESSOR_LABELS_FILE,
@@ -71,7 +72,6 @@ class TrainingKind:
                 "time_limit": f"max_seconds = {claim.max_seconds:g} was reached; the best model so far was kept.",
             }.get(made.stopped_by, report.status_reason)
             report = replace(report, status_reason=reason)
-        labels, kept = attempt.folder / LABELS_FILE, attempt.folder / KEPT_ROWS_FILE
         model = FinishedModel(
             id=new_id("mdl"),
             algorithm=result["algorithm"],
@@ -81,11 +81,17 @@ class TrainingKind:
             bytes=made.bytes,
             sha256=made.sha256,
             operating_point=result["operating_point"],
-            labelled_rows=labels.read_bytes() if labels.exists() else None,
-            kept_rows=kept.read_bytes() if kept.exists() else None,
+            labelled_rows=_left_behind(attempt.folder / LABELS_FILE),
+            kept_rows=_left_behind(attempt.folder / KEPT_ROWS_FILE),
+            left_out=_left_behind(attempt.folder / LEFT_OUT_FILE),
         )
         jobs = JobClaims(attempt.settings.lease_seconds)
         return Ending("succeeded", lambda session: finish_with_model(jobs, session, claim, model))
+
+
+def _left_behind(path: Path) -> bytes | None:
+    """What the child has written there; None where it has written nothing."""
+    return path.read_bytes() if path.exists() else None
 
 
 def lay_out_training(attempt: Attempt) -> None:
@@ -193,7 +199,8 @@ def finish_with_model(
 
 def _told(model: FinishedModel, succession: Succession | None) -> dict[str, Any]:
     """What the last event says besides: of the alias, and of what the model promises, if that is known."""
-    promise = (model.operating_point or {}).get("promise") or json_ready(model.report.promise)
+    report = _in_use(model.report, model.operating_point)
+    promise = (model.operating_point or {}).get("promise") or json_ready(report.promise)
     told = {} if promise is None else {"promise": {name: promise[name] for name in ("level", "sentence")}}
     if succession is not None:
         told["alias"] = {"name": succession.alias, "moved": succession.moved, "sentence": succession.sentence}
@@ -233,8 +240,7 @@ def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession
     found = models.predecessor(claim.request["alias"])
     draft, point = _draft(claim, model), model.report
     if isinstance(point, MulticlassReport) or (found is not None and is_of_several(found.report)):
-        older = None if found is None else (found.model_id, found.report)
-        return _decided_of_several(draft, model, older)
+        return _decided_of_several(draft, model, found)
     now = Standing(
         classes=point.classes,
         point=point if model.operating_point is None else ReportedPoint.from_dict(model.operating_point),
@@ -264,18 +270,26 @@ def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession
     return decide(draft, model.id, now, before, why_no_rows)
 
 
-def _decided_of_several(
-    draft: Succession, model: FinishedModel, older: tuple[str, dict[str, Any]] | None
-) -> Succession:
+def _decided_of_several(draft: Succession, model: FinishedModel, older: Predecessor | None) -> Succession:
     """Decide by the figures of the two, where one of them tells several classes apart."""
+    now = _in_use(model.report, model.operating_point)
     if older is None:
-        return decide_of_classes(replace(draft, model=None, rows=None), model.id, model.report, None)
-    draft = replace(draft, model=older[0], rows=None)
+        return decide_of_classes(replace(draft, model=None, rows=None), model.id, now, None)
+    draft = replace(draft, model=older.model_id, rows=None)
     try:
-        before = any_report(older[1])
+        before = _in_use(any_report(older.report), older.applied)
     except (KeyError, TypeError, ValueError):
         return moved(draft, "the stored report of the older one is not whole, so that the two are not compared")
-    return decide_of_classes(draft, model.id, model.report, before)
+    return decide_of_classes(draft, model.id, now, before)
+
+
+def _in_use(report: AnyReport, applied: dict[str, Any] | None) -> AnyReport:
+    """The report of several classes as of a point that was applied; any other as it is."""
+    if applied is None or not isinstance(report, MulticlassReport):
+        return report
+    from solver.class_points import with_point  # which loads NumPy: a supervisor does without it as a rule
+
+    return with_point(report, applied)
 
 
 def _said(session: Session, claim: Claim, succession: Succession) -> Succession:

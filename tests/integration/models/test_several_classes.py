@@ -225,7 +225,6 @@ def test_what_there_is_not_says_so_in_one_sentence(place: Place) -> None:
         client.get("/models/fruit/drift"),
         client.get("/models/fruit/queue"),
         client.get("/models/fruit/report.html"),
-        client.post("/models/fruit/operating-points", json={"objective": {"kind": "f1"}, "apply": True}),
         client.post("/audits", json={"model": "fruit", "dataset": dataset, "objective": AUDITED}),
     ]
     for each in refused:
@@ -302,7 +301,7 @@ def test_pages_show_what_there_is(place: Place) -> None:
     assert page.status_code == 200, page.text
     for shown in ("Confusion matrix", "plum &lt;b&gt;", "=pear", "nothing is proven", "undecided"):
         assert shown in page.text
-    for hidden in ("plum <b>", "Move along the curve", "Label and prove", "report.html", "LIBSVM"):
+    for hidden in ("plum <b>", "Move along the curve", "Label and prove", "LIBSVM"):
         assert hidden not in page.text
     job = place.model["job_id"]
     for path in ("/ui/models", f"/ui/jobs/{job}", "/ui/jobs", "/ui"):
