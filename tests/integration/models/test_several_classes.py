@@ -224,7 +224,6 @@ def test_what_there_is_not_says_so_in_one_sentence(place: Place) -> None:
         client.get("/models/fruit/thresholds"),
         client.get("/models/fruit/drift"),
         client.get("/models/fruit/queue"),
-        client.get("/models/fruit/report.html"),
         client.post("/audits", json={"model": "fruit", "dataset": dataset, "objective": AUDITED}),
     ]
     for each in refused:
@@ -303,6 +302,11 @@ def test_pages_show_what_there_is(place: Place) -> None:
         assert shown in page.text
     for hidden in ("plum <b>", "Move along the curve", "Label and prove", "LIBSVM"):
         assert hidden not in page.text
+    report = client.get("/models/fruit/report.html")
+    assert "sandbox" in report.headers["Content-Security-Policy"]
+    assert report.text.count('class="plot"') == 2
+    assert "plum &lt;b&gt;" in report.text
+    assert not any(hidden in report.text for hidden in ("plum <b>", "<script", "http://", "https://"))
     job = place.model["job_id"]
     for path in ("/ui/models", f"/ui/jobs/{job}", "/ui/jobs", "/ui"):
         assert client.get(path).status_code == 200, path
