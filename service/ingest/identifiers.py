@@ -75,6 +75,7 @@ _SINGLE_WORD_AT_FIRST: Final = re.compile(r"[A-Za-z0-9_#-]+").fullmatch
 _WITH_UNIT: Final = "^-?[0-9]+(?:[.,][0-9]+)? ?[A-Za-zµμ°]{1,8}$"
 """A number and its unit: 324mg."""
 MOST_UNITS: Final = 5
+_PANDAS: Final = "is the index of a pandas table"
 _SECONDS: Final = (631_152_000, 2_524_608_000)
 """1990 to 2050."""
 
@@ -96,7 +97,7 @@ def identifier(name: str, values: pa.Array, index: IndexKind | None = None) -> s
         The end of a sentence about the column, such as "counts the rows".
     """
     if index == "pandas":
-        return "is the index of a pandas table"
+        return _PANDAS
     index_like = _is_index(name, index)
     if pa.types.is_string(values.type):
         return _text_identifier(name, values[:MOST_TEXTS].drop_null(), index_like)
@@ -168,7 +169,7 @@ class IdentifierSample:
     def reason(self) -> str | None:
         """Say why the column is taken for an identifier, see `identifier`."""
         if not self._parts:
-            return identifier(self._name, pa.nulls(0, pa.float64()), self._index)
+            return _PANDAS if self._index == "pandas" else None
         return identifier(self._name, pa.concat_arrays(self._parts), self._index)
 
 

@@ -83,7 +83,8 @@ class MissingWords:
 
     def of(self, position: int) -> dict[str, int]:
         """Return the words of a column as they are spelt, without blanks around them, the most frequent ones first."""
-        return dict(self._counts.get(position, Counter[str]()).most_common(MAX_MISSING_SPELLINGS))
+        counts = self._counts.get(position)
+        return {} if counts is None else dict(counts.most_common(MAX_MISSING_SPELLINGS))
 
     def is_one(self, position: int, text: str) -> bool:
         """Tell whether a text is such a word, and count it."""

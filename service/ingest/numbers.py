@@ -27,6 +27,9 @@ SEEN_TEXTS = 1000
 SEEN_SHARE = 0.9
 """How many of them have to be written in it."""
 
+FIRST_TEXTS = 16
+"""Of a column, that are converted before the others are."""
+
 _IN_NUMBERS = b"0123456789+-.eE"
 _LETTERS = np.zeros(256, dtype=bool)
 _LETTERS[np.frombuffer(ascii_letters.encode(), dtype=np.uint8)] = True
@@ -95,6 +98,19 @@ def plain_columns(columns: Sequence[pa.StringArray]) -> list[pa.DoubleArray | No
     ----------
     columns : sequence of string array of shape (rows,)
     """
+    # The first values show most columns of other texts to be such. Each text that is no number costs several times as
+    # much to convert as one, for Arrow words an error about it.
+    shown = _clean_columns([column[:FIRST_TEXTS] for column in columns])
+    maybe = [place for place, numbers in enumerate(shown) if numbers is not None]
+    found: list[pa.DoubleArray | None] = [None] * len(columns)
+    for place, numbers in zip(maybe, _clean_columns([columns[place] for place in maybe]), strict=True):
+        found[place] = numbers
+    return found
+
+
+def _clean_columns(columns: Sequence[pa.StringArray]) -> list[pa.DoubleArray | None]:
+    if not columns:
+        return []
     numbers = _clean_numbers(columns[0] if len(columns) == 1 else pa.concat_arrays(columns))
     if numbers is not None:
         rows = len(columns[0])
@@ -102,7 +118,7 @@ def plain_columns(columns: Sequence[pa.StringArray]) -> list[pa.DoubleArray | No
     if len(columns) == 1:
         return [None]
     half = len(columns) // 2
-    return [*plain_columns(columns[:half]), *plain_columns(columns[half:])]
+    return [*_clean_columns(columns[:half]), *_clean_columns(columns[half:])]
 
 
 def _clean_numbers(texts: pa.StringArray) -> pa.DoubleArray | None:

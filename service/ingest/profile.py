@@ -187,4 +187,4 @@ def checked_names(raw: list[str], warnings: list[str], *, line: int | None = Non
 
 def has_control_characters(text: str) -> bool:
     """Whether there are control characters, line separators, or halves of surrogate pairs."""
-    return any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text)
+    return not text.isprintable() and any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text)

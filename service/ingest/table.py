@@ -606,13 +606,13 @@ class _TableWriter:
 
     def _begin_to_write(self, storage: list[Storage], columns: list[pa.Array]) -> None:
         """Have a row group packed and written, while others look at its values."""
-        schema = pa.schema(
-            [
-                (column.name, array.type if kept == "vector" else ARROW_TYPES[kept])
-                for column, kept, array in zip(self._columns, storage, columns, strict=True)
-            ]
-        )
         if self._file is None:
+            schema = pa.schema(
+                [
+                    (column.name, array.type if kept == "vector" else ARROW_TYPES[kept])
+                    for column, kept, array in zip(self._columns, storage, columns, strict=True)
+                ]
+            )
             self._file = pq.ParquetWriter(
                 self._path,
                 schema,
@@ -627,7 +627,7 @@ class _TableWriter:
                 store_schema=False,
             )
         # Not write_batch, which would hold row groups of a million rows in memory.
-        table = pa.table(columns, schema=schema)
+        table = pa.table(columns, schema=self._file.schema)
         self._writing = self._threads.begin(self._file.write_table, table, row_group_size=len(columns[0]))
 
     def settle(self) -> None:
@@ -730,25 +730,12 @@ class _TableWriter:
     ) -> Columnar:
         """Finish the file; `warnings` gets what is odd about the columns."""
         assert self._file is not None  # noqa: S101 (there are rows)
-        self.settle()
         known = {self._columns[position].name: kind for position, kind in self._kinds.items()}
         found = [words.of(position) if kept == "number" else {} for position, kept in enumerate(self._storage)]
-        readings = {
-            column.name: dataclasses.replace(
-                (base := self._reading_of(position)),
-                kind=kept,
-                missing=(*base.missing, *missing),
-                lower=position in lowered,
-                # Where a number means missing, it does so in each row that comes later.
-                typed=position in typed and not base.missing_numbers,
-            ).to_json()
-            for position, (column, kept, missing) in enumerate(zip(self._columns, self._storage, found, strict=True))
-            if kept != "vector"
-        }
-        profiles = [
-            dataclasses.replace(column.profile(self._kinds.get(position)), missing_words=found[position] or None)
-            for position, column in enumerate(self._columns)
-        ]
+        readings = self._readings(found, lowered, typed)
+        profiles = [column.profile(self._kinds.get(position)) for position, column in enumerate(self._columns)]
+        for profile, spelt_missing in zip(profiles, found, strict=True):
+            profile.missing_words = spelt_missing or None
         for position, labels in self._labels.items():
             if profiles[position].kind == "number":
                 profiles[position].written = labels.found()
@@ -759,6 +746,7 @@ class _TableWriter:
             if kept == "text" and profile.name not in known
         }
         identifiers = {profile.name: profile.identifier for profile in profiles if profile.identifier is not None}
+        self.settle()  # only here: all of this is made while the last row group is written
         self._file.add_key_value_metadata(
             {
                 KINDS_KEY: json.dumps(known),
@@ -772,6 +760,29 @@ class _TableWriter:
         self._say_of_values(profiles, warnings)
         self._say_of_kinds(profiles, warnings)
         return Columnar("table", rows, profiles, duplicate_rows=self._comparison.duplicates())
+
+    def _readings(
+        self, found: Sequence[Mapping[str, int]], lowered: Collection[int], typed: Collection[int]
+    ) -> dict[str, dict[str, Any]]:
+        """Return how the values of each column are written, for later rows; `found` are its words for missing ones."""
+        made: dict[Any, dict[str, Any]] = {}  # of many columns most are alike
+
+        def to_json(position: int, kept: Storage) -> dict[str, Any]:
+            base = self._reading_of(position)
+            missing = (*base.missing, *found[position])
+            # Where a number means missing, it does so in each row that comes later.
+            is_typed = position in typed and not base.missing_numbers
+            how = base, kept, missing, position in lowered, is_typed
+            if how not in made:
+                reading = dataclasses.replace(base, kind=kept, missing=missing, lower=how[3], typed=is_typed)
+                made[how] = reading.to_json()
+            return made[how]
+
+        return {
+            self._names[position]: to_json(position, kept)
+            for position, kept in enumerate(self._storage)
+            if kept != "vector"
+        }
 
     def _say_of_values(self, profiles: Sequence[ColumnProfile], warnings: list[str]) -> None:
         """Say what is odd about how values are written."""
