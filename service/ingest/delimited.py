@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from service.ingest.batches import joined
+from service.ingest.batches import joined_record_batches
 from service.ingest.delimiter import OTHER_DELIMITERS, START_LENGTH, FoundDelimiter, find_delimiter, shown
 from service.ingest.errors import IngestError
 from service.ingest.escaping import MISSING as ESCAPED_MISSING
@@ -24,6 +24,7 @@ from service.ingest.escaping import Escapes
 from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import ReadingLimits
+from service.ingest.locating import Before, SomeRows, rows_by_pieces
 from service.ingest.missing_words import MissingWords, begins_with_another_word
 from service.ingest.numbers import (
     PLAIN_NUMBER,
@@ -40,8 +41,8 @@ from service.ingest.quoting import Lines, QuoteScan, reads_evenly
 from service.ingest.read_ahead import BoundedReadAhead
 from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
 from service.ingest.stream import (
-    CHUNK_BYTES,
     ChunkReader,
+    behind,
     check_beginning,
     recoded,
     unpacked,
@@ -136,7 +137,7 @@ class _Reader:
                     output,
                     self._names,
                     storage,
-                    lambda: joined(self._batches()),
+                    lambda: joined_record_batches(self._batches()),
                     self._number,
                     self._text,
                     self._limits,
@@ -166,11 +167,11 @@ class _Reader:
 
     def _file(self, begin: int | None = None) -> io.BufferedReader:
         """Open the checked text as UTF-8, from a byte on; by default behind the line that says the delimiter."""
-        file: io.BufferedReader = io.BufferedReader(ChunkReader(self._text_chunks()), 1 << 20)
-        rest = len(self._skipped) if begin is None else begin
-        while rest and (skipped := file.read(min(rest, CHUNK_BYTES))):
-            rest -= len(skipped)
-        return file
+        return io.BufferedReader(ChunkReader(self._bytes(begin)), 1 << 20)
+
+    def _bytes(self, begin: int | None = None) -> Iterator[bytes]:
+        """Yield what `_file` opens."""
+        return behind(self._text_chunks(), len(self._skipped) if begin is None else begin)
 
     def _text_chunks(self) -> Iterator[bytes]:
         chunks = recoded(unpacked(self._path, self._limits), self._options.encoding)
@@ -186,7 +187,7 @@ class _Reader:
 
     def _body(self) -> Iterator[bytes]:
         """Yield the text behind the column names."""
-        yield from _chunks(self._file(self._head_bytes))
+        yield from self._bytes(self._head_bytes)
 
     def _find_delimiter(self) -> FoundDelimiter:
         chunks = recoded(unpacked(self._path, self._limits), self._options.encoding)
@@ -205,19 +206,24 @@ class _Reader:
             self._warnings.append(found.warning)
         return found
 
-    def _records(self) -> Iterator[Record]:
-        """Yield the records from the beginning; slow, so for the first ones and for errors only."""
-        text = io.TextIOWrapper(self._file(), encoding="utf-8", newline="")
-        return self._split(text)
+    def _records(self, before: Before) -> Iterator[Record]:
+        """Yield the records from one on; slow, so for a few of them and for errors only."""
+        text = io.TextIOWrapper(self._file(before.bytes), encoding="utf-8", newline="")
+        return self._split(text, before.lines)
 
-    def _split(self, lines: Iterable[str]) -> Iterator[Record]:
+    def _pieces(self) -> Iterator[SomeRows]:
+        """Yield what the rows are like, at the speed of the reader."""
+        before = Before(self._head_bytes, self._head_lines + self._blank_lines_before, 0)
+        return rows_by_pieces(self._body(), self._delimiter, self._quote, before)
+
+    def _split(self, lines: Iterable[str], lines_before: int) -> Iterator[Record]:
         try:
             yield from split_records(
                 lines,
                 self._delimiter,
                 self._quote,
                 max_characters=self._block_bytes,
-                skipped_lines=int(bool(self._skipped)),
+                skipped_lines=lines_before,
             )
         except RecordTooLongError as error:
             self._check_quotes()
@@ -230,7 +236,7 @@ class _Reader:
     def _check_quotes(self) -> None:
         """Raise `ImproperQuoteError` if there is reason to, of the whole text: other errors may come from that."""
         scan = QuoteScan(self._delimiter, self._quote, int(bool(self._skipped)))
-        for _ in scan.passing(_chunks(self._file())):
+        for _ in scan.passing(self._bytes()):
             pass
 
     def _read_head(self) -> None:
@@ -247,7 +253,7 @@ class _Reader:
         head: list[Record] = []
         characters = 0
         try:
-            for record in self._split(lines()):
+            for record in self._split(lines(), int(bool(self._skipped))):
                 if not head:
                     check_columns(len(record.values), self._limits, line=record.line)
                 head.append(record)
@@ -354,7 +360,7 @@ class _Reader:
     def _restored(self, text: str) -> str:
         return text if self._escapes is None else self._escapes.restored(text) or ""
 
-    def _batches(self) -> Iterator[list[pa.Array]]:
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         body = self._body()
         scan = None
         if self._lines is None:
@@ -386,26 +392,28 @@ class _Reader:
                     ),
                 )
                 for batch in ahead.batches(reader):
-                    if len(batch):
-                        yield self._taken(batch.columns, rows)
-                        rows += len(batch)
+                    if batch.num_rows:
+                        yield self._taken(batch, rows)
+                        rows += batch.num_rows
         except pa.ArrowInvalid:
             self._check_quotes()
             raise self._explained() from None
         if scan is not None:
             self._account_for(scan, rows)
 
-    def _taken(self, columns: list[pa.Array], first_row: int) -> list[pa.Array]:
+    def _taken(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
         count = len(self._names)
-        for position in range(len(columns) - 1, count - 1, -1):
-            array = columns[position]
+        if batch.num_columns == count:
+            return batch
+        for position in range(batch.num_columns - 1, count - 1, -1):
+            array = batch.column(position)
             if array.null_count == len(array):
                 continue
             if not self._has_names or position < len(self._first.values):
                 raise _LastColumnHasValuesError(position + 1)
             row = pc.index(array.is_valid(), True).as_py()
             raise self._ragged(position + 1, self._line_of_row(first_row + row))
-        return columns[:count]
+        return batch.select(list(range(count)))
 
     def _account_for(self, scan: QuoteScan, rows: int) -> None:
         """Compare the rows that were read with the lines that were seen; notes what became of them."""
@@ -439,10 +447,17 @@ class _Reader:
 
     def _explained(self) -> IngestError:
         """Return what is wrong with the rows. Arrow knows, but does not know the line, and quotes the file."""
-        for record in itertools.islice(self._records(), int(bool(self._has_names)), None):  # may raise by itself
-            if len(record.values) != self._width:
-                return self._ragged(len(record.values), record.line, record)
+        uneven = (some.before for some in self._pieces() if not self._are_even(some))
+        if (before := next(uneven, None)) is not None:
+            for record in self._records(before):  # may raise by itself
+                if len(record.values) != self._width:
+                    return self._ragged(len(record.values), record.line, record)
         return IngestError("malformed", "the rows cannot be told apart; are quotes doubled inside quoted values?")
+
+    def _are_even(self, some: SomeRows) -> bool:
+        """Tell whether rows have as many values as there are columns, and can be split."""
+        widths, longest = some.widths, some.longest
+        return widths is not None and longest <= self._block_bytes and bool((widths == self._width).all())
 
     def _ragged(self, count: int, line: int | None, record: Record | None = None) -> IngestError:
         expected = len(self._names) if self._width > len(self._names) else self._width
@@ -457,8 +472,12 @@ class _Reader:
 
     def _line_of_row(self, row: int) -> int | None:
         """Return the line on which a row begins; rows count from 0."""
-        record = next(itertools.islice(self._records(), row + bool(self._has_names), None), None)
-        return None if record is None else record.line
+        for some in self._pieces():
+            before = some.before
+            if some.widths is None or row < before.rows + len(some.widths):
+                record = next(itertools.islice(self._records(before), row - before.rows, None), None)
+                return None if record is None else record.line
+        return None
 
     # -- values -------------------------------------------------------------------------------------------------------
 
@@ -537,11 +556,6 @@ class _Reader:
         else:
             why = "it holds whole numbers beyond 2**53, which are taken for identifiers"
         self._warnings.append(f"column {name!r} is text although most of it looks like numbers: {why}")
-
-
-def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
-    while chunk := file.read1(CHUNK_BYTES):
-        yield chunk
 
 
 def _with_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -61,12 +61,14 @@ class QuoteScan:
         See `Lines`; of the text that has passed.
     first_continued : int or None
         Line on which the first value opens that goes on on another line.
+    skipped : int
+        As it was given.
     """
 
     def __init__(self, delimiter: str, quote: str | None, skipped_lines: int) -> None:
         self.lines = self.blank = self.continued = 0
         self.first_continued: int | None = None
-        self._skipped = skipped_lines
+        self.skipped = skipped_lines
         self._delimiter = delimiter.encode()
         self._quote = None if quote is None else quote.encode()
         self._opened: int | None = None  # line of the value that is open
@@ -87,24 +89,31 @@ class QuoteScan:
         ImproperQuoteError
         """
         for piece in whole_lines(chunks):
-            self._look_at(piece)
+            self.look_at(piece)
             yield piece
         if self._opened is not None:
-            raise ImproperQuoteError(self._opened, self._skipped + self.lines, "open")
+            raise ImproperQuoteError(self._opened, self.skipped + self.lines, "open")
 
-    def _look_at(self, piece: bytes) -> None:
+    @property
+    def is_open(self) -> bool:
+        """Whether what has passed ends within a quoted value."""
+        return self._opened is not None
+
+    def look_at(self, piece: bytes) -> NDArray[np.intp]:
+        """Take a piece of whole lines into account; return where in it values open and close in turn.
+
+        Raises
+        ------
+        ImproperQuoteError
+        """
         array = np.frombuffer(piece, dtype=np.uint8)
-        if self._quote is None or (self._opened is None and self._quote not in piece):
-            if b"\r" in piece:
-                ends = line_ends(array)
-                self.blank += int(_blank_lines(array, ends).sum())
-            else:  # NumPy looks for one character several times as fast as Python counts it
-                ends = np.flatnonzero(array == _LF)
-                self.blank += int((np.diff(ends, prepend=-1) == 1).sum())
-            self.lines += len(ends)
-            return
-        ends = line_ends(array)
+        # NumPy looks for one character several times as fast as Python counts it.
+        ends = line_ends(array) if b"\r" in piece else np.flatnonzero(array == _LF)
         was_open = self._opened is not None
+        if self._quote is None or (not was_open and self._quote not in piece):
+            self.blank += int(blank_lines(array, ends).sum())
+            self.lines += len(ends)
+            return np.zeros(0, np.intp)
         quotes = self._structural_quotes(piece, array, ends)
         inside = np.searchsorted(quotes, ends) % 2 != was_open
         self.continued += int(inside.sum())
@@ -112,9 +121,8 @@ class QuoteScan:
             first = int(np.argmax(inside))
             if self.first_continued is None:
                 # The quote that opens stands on the line that this break ends.
-                self.first_continued = self._skipped + self.lines + first + 1
-        if _has_blank_lines(piece):
-            self.blank += int((_blank_lines(array, ends) & ~inside & ~np.r_[was_open, inside[:-1]]).sum())
+                self.first_continued = self.skipped + self.lines + first + 1
+        self.blank += int((blank_lines(array, ends) & ~inside & ~np.r_[was_open, inside[:-1]]).sum())
         if len(quotes) % 2 == was_open:
             self._opened = None
         else:
@@ -123,6 +131,7 @@ class QuoteScan:
             if len(opening):
                 self._opened = self._line_of(int(opening[-1]), ends)
         self.lines += len(ends)
+        return quotes
 
     def _structural_quotes(self, piece: bytes, array: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where values open and close in turn; two quotes that stand for one may count as both."""
@@ -164,7 +173,7 @@ class QuoteScan:
         return np.array(found, dtype=np.intp)
 
     def _line_of(self, position: int, ends: NDArray[np.intp]) -> int:
-        return self._skipped + self.lines + int(np.searchsorted(ends, position)) + 1
+        return self.skipped + self.lines + int(np.searchsorted(ends, position)) + 1
 
 
 def reads_evenly(chunks: Iterable[bytes], delimiter: str, quote: str, width: int) -> bool:
@@ -192,7 +201,7 @@ def reads_evenly(chunks: Iterable[bytes], delimiter: str, quote: str, width: int
         ends = line_ends(array)
         delimiters = np.flatnonzero(array == ord(delimiter))
         widths = np.diff(np.searchsorted(delimiters, ends), prepend=0) + 1
-        if not (widths == width)[~_blank_lines(array, ends)].all():
+        if not (widths == width)[~blank_lines(array, ends)].all():
             return False
         for found in quoted.finditer(piece):
             if doubled in found[0][1:-1]:
@@ -206,9 +215,13 @@ def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Cut a text that ends with a line break into pieces that do, too; of lines that are not too long."""
     rest = b""
     for each in chunks:
+        if cut := each.rfind(b"\n") + 1:
+            yield b"".join((rest, memoryview(each)[:cut]))
+            rest = each[cut:]
+            continue
         chunk = rest + each
         # A carriage return at the end may be the first half of a line break.
-        cut = chunk.rfind(b"\n") + 1 or chunk.rfind(b"\r", 0, len(chunk) - 1) + 1
+        cut = chunk.rfind(b"\r", 0, len(chunk) - 1) + 1
         rest = chunk[cut:]
         if cut:
             yield chunk[:cut]
@@ -226,14 +239,7 @@ def line_ends(array: NDArray[np.uint8]) -> NDArray[np.intp]:
     return np.flatnonzero(ends)
 
 
-def _has_blank_lines(piece: bytes) -> bool:
-    if piece[:1] in (b"\n", b"\r") or b"\n\n" in piece:
-        return True
-    # One character is looked for ten times as fast as two.
-    return b"\r" in piece and (b"\n\r" in piece or b"\r\r" in piece)
-
-
-def _blank_lines(array: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[np.bool_]:
+def blank_lines(array: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Tell for each line of a piece whether nothing stands in it."""
     with_return = (array[ends] == _LF) & (array[ends - 1] == _CR) & (ends > 0)
     lengths = np.diff(ends, prepend=-1) - 1 - with_return

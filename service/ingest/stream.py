@@ -31,6 +31,7 @@ _OTHER_FILES = {
 }
 """What files begin with that are no text, and what they are."""
 _OTHER_ENCODING = ", or another one by option encoding (such as utf-16, or cp1252 of many Windows files)"
+_LF = ord("\n")
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
 
 
@@ -206,7 +207,7 @@ def recoded(chunks: Iterator[bytes], encoding: str | None) -> Iterator[bytes]:
                 f"a NUL character; expected text in {encoding}{advice}",
                 line=line + out.count(b"\n", 0, out.index(b"\0")),
             )
-        line += out.count(b"\n")
+        line += _line_feeds(out)
         if out:
             yield out
 
@@ -251,8 +252,23 @@ def with_bounded_lines(chunks: Iterator[bytes], max_line_bytes: int) -> Iterator
             position = found + 1
         last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
         open_bytes = len(chunk) - last - 1 if last >= 0 else open_bytes + len(chunk)
-        line += chunk.count(b"\n")
+        line += _line_feeds(chunk)
         yield chunk
+
+
+def _line_feeds(chunk: bytes) -> int:
+    """Count line feeds, which NumPy does several times as fast as Python."""
+    import numpy as np  # here, as the client's installation loads this module, and has none
+
+    return int(np.count_nonzero(np.frombuffer(chunk, dtype=np.uint8) == _LF))
+
+
+def behind(chunks: Iterator[bytes], count: int) -> Iterator[bytes]:
+    """Pass a text on without its first bytes."""
+    for chunk in chunks:
+        if count < len(chunk):
+            yield chunk[count:] if count else chunk
+        count = max(0, count - len(chunk))
 
 
 def with_last_line_ended(chunks: Iterator[bytes]) -> Iterator[bytes]:
