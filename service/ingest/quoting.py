@@ -142,7 +142,7 @@ class QuoteScan:
         # A piece begins with a line, as if a line break stood before it, and ends with a line break.
         before = array[opening - 1]
         after = array[closing + 1]
-        if self._may_stand_before[before].all() and self._may_stand_before[after].all():
+        if self._may_stand_before.take(before).all() and self._may_stand_before.take(after).all():
             return quotes
         return self._searched_quotes(piece, ends)
 

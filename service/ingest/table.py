@@ -767,7 +767,7 @@ class _TableWriter:
         """Return how the values of each column are written, for later rows; `found` are its words for missing ones."""
         made: dict[Any, dict[str, Any]] = {}  # of many columns most are alike
 
-        def to_json(position: int, kept: Storage) -> dict[str, Any]:
+        def to_json(position: int, kept: Literal["number", "text"]) -> dict[str, Any]:
             base = self._reading_of(position)
             missing = (*base.missing, *found[position])
             # Where a number means missing, it does so in each row that comes later.
