@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -36,7 +37,7 @@ _NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.n
 _MINUS_ONE = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(np.array([-1], np.int32))])[0]
 
 
-_WORDS = np.random.default_rng().integers(0, 2**63, 1 << 12, np.uint64) * np.uint64(2) + np.uint64(1)
+_WORDS = np.frombuffer(os.urandom(8 << 12), np.uint64) | np.uint64(1)  # NumPy's own generators take a while to load
 """By which the parts of vectors are mixed; drawn anew in each process, so that nobody can make two vectors meet."""
 _MISSING: np.uint64 = (np.array([np.nan]) + 0.0).view(np.uint64)[0]
 """What stands for a missing value where rows are compared."""
