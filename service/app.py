@@ -142,7 +142,7 @@ def create_app(settings: Settings) -> FastAPI:
         inference_router(predictions, readiness),
         health_router(readiness, metrics),
         *([start_router(has_pages=settings.ui, has_docs=settings.docs)] if settings.ui or settings.docs else []),
-        *([docs_router()] if settings.docs else []),
+        *([docs_router(has_pages=settings.ui)] if settings.docs else []),
         *([] if pages is None else [pages.router]),
     ):
         app.router.routes.extend(router.routes)

@@ -15,10 +15,14 @@ _START = (
     "SwaggerUIBundle({url:'openapi.json',dom_id:'#ui',deepLinking:true,filter:true,tryItOutEnabled:true,"
     "displayRequestDuration:true,docExpansion:'list',defaultModelsExpandDepth:0,validatorUrl:null})"
 )
-_PAGE = f"""<!doctype html><html lang=en><meta charset=utf-8><title>prefsvm</title>
+_BACK = (
+    "<nav class=swagger-ui><div class=wrapper><p class=info><a href=ui>‹ Back to the pages of prefsvm</a></p></div>"
+    "</nav>"
+)
+_PAGE = """<!doctype html><html lang=en><meta charset=utf-8><title>Calls · prefsvm</title>
 <meta name=viewport content="width=device-width,initial-scale=1">
 <link rel=icon href="docs/favicon-32x32.png"><link rel=stylesheet href="docs/swagger-ui.css">
-<main id=ui></main><script src="docs/swagger-ui-bundle.js"></script><script>{_START}</script>"""
+{back}<main id=ui></main><script src="docs/swagger-ui-bundle.js"></script><script>{start}</script>"""
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -52,14 +56,15 @@ def start_router(*, has_pages: bool, has_docs: bool) -> APIRouter:
     return router
 
 
-def docs_router() -> APIRouter:
-    """Return the routes of the page and its files."""
+def docs_router(*, has_pages: bool) -> APIRouter:
+    """Return the routes of the page and its files; where there are pages, it leads back to them."""
     router = APIRouter(include_in_schema=False)
     folder = Path(str(files("fastapi_swagger.resources")))
+    page = _PAGE.format(back=_BACK if has_pages else "", start=_START)
 
     @router.get("/docs")
     def docs() -> HTMLResponse:
-        return HTMLResponse(_PAGE, headers={"Content-Security-Policy": POLICY})
+        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
 
     def serve(name: str, media_type: str) -> None:
         @router.get(f"/docs/{name}")

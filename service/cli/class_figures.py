@@ -9,6 +9,7 @@ from typing import Any
 from service.cli.advice import print_notes
 from service.cli.support import print_table, short_time
 from service.cli.words import feedback_words, interval_words, objective_words, refit_words
+from service.outcomes import LEFT_OUT_ROWS, status_words
 from solver.classes_report import ClassesFigures, MulticlassReport
 from solver.report import Promise
 
@@ -19,8 +20,6 @@ LONGEST_NAME = 40
 _INTERVALS = (
     "in brackets are 95 % intervals; the plain SVM and the largest class are measured on the left-out rows, too"
 )
-_STATUS_WORDS = {"met": "", "preference_unmet": "not reached on the left-out rows"}
-"""Of statuses that need others; what is met has floors at most, of which the promise tells."""
 
 
 def print_classes(trained: MulticlassReport, applied: dict[str, Any] | None = None) -> None:
@@ -33,7 +32,7 @@ def print_classes(trained: MulticlassReport, applied: dict[str, Any] | None = No
         The operating point that was applied since.
     """
     report = trained if applied is None else _as_applied(trained, applied)
-    outcome = (objective_words(report.objective), _STATUS_WORDS.get(report.status, report.status))
+    outcome = (objective_words(report.objective), status_words(report.objective, report.status, LEFT_OUT_ROWS))
     print(f"{report.algorithm}, {report.scheme}, objective {': '.join(filter(None, outcome))}")
     if report.promise is not None:
         print(report.promise.sentence)
@@ -73,7 +72,7 @@ def _as_applied(trained: MulticlassReport, applied: dict[str, Any]) -> Multiclas
 
 def print_rule(point: dict[str, Any], *, applied: bool) -> None:
     """Print what a rule for another objective gives."""
-    outcome = _STATUS_WORDS.get(point["status"], point["status"])
+    outcome = status_words(point["objective"], point["status"], LEFT_OUT_ROWS)
     said = ": ".join(filter(None, (objective_words(point["objective"]), outcome)))
     print(f"{said}{', in use now' if applied else ''}")
     if point["promise"] is not None:

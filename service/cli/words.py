@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from solver.choices import TARGET_KINDS
+from service.outcomes import CALIBRATION_ROWS, status_words
 from solver.report import Abstention, Estimate, FeedbackReport, Refit, ReportedPoint, percent
 
 MOST_FLOORS = 5
@@ -61,30 +61,6 @@ def audit_words(objective: dict[str, Any], confidence: float) -> str:
     return objective_words({**objective, "confidence": confidence})
 
 
-def status_words(objective: dict[str, Any], status: str, rows: int | None = None) -> str:
-    """Say what came out without promising more than was seen; empty where there was no target to reach."""
-    where = "the calibration rows" if rows is None else f"the {rows:,} calibration rows"
-    confidence = objective.get("confidence")
-    at = "" if confidence is None else f" at confidence {confidence:g}"
-    has_target = objective.get("kind") in TARGET_KINDS
-    match status:
-        case "met" | "preference_unmet" if not has_target:
-            return ""
-        case "cannot_certify" if not has_target:  # which only those have that may leave rows undecided
-            return "a class is said of no row"
-        case "met":
-            return f"certified{at}" if at else f"met on {where}"
-        case "preference_unmet":
-            return f"target not reached on {where}"
-        case "cannot_certify":
-            return f"not certified{at}" if at else f"reached on {where}, too few to promise it"
-        case "solver_limit":
-            return "the solver met its limit first"
-        case "stopped":
-            return "stopped early, the best so far"
-    return status
-
-
 def promise_words(point: dict[str, Any]) -> str:
     """Say how far a target can be relied on, in a list of models or thresholds; empty where there was none."""
     promise, status = point.get("promise"), str(point["status"])
@@ -126,10 +102,10 @@ def reasons(point: ReportedPoint, *, is_proven: bool = False) -> list[str]:
 
 def outcome_words(point: ReportedPoint) -> str:
     """Say what was asked for, and how that ended."""
-    measured = None if point.calibration is None else point.calibration.n
+    rows = CALIBRATION_ROWS if point.calibration is None else f"the {point.calibration.n:,} calibration rows"
     if point.calibration is None and point.promise is not None and point.promise.level is not None:
         return f"{objective_words(point.objective)}: {_level_words(point.promise.level, point.promise.chance)}"
-    said = (objective_words(point.objective), status_words(point.objective, point.status, measured))
+    said = (objective_words(point.objective), status_words(point.objective, point.status, rows))
     return ": ".join(filter(None, said))
 
 

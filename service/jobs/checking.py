@@ -32,6 +32,7 @@ from solver.kinds import identifier_warning
 from solver.labels import all_but, folded, folding, spelling_warning, unclear_labels
 from solver.operating_point import Objective, ObjectiveError, check_rule
 from solver.positives_only import share_below
+from solver.prospects import too_few_for
 from solver.refusals import (
     BINARY_LABELS,
     NO_ABSTAINING,
@@ -157,7 +158,10 @@ def check_training(
         warnings[MOST_LISTED:] = [f"and {len(warnings) - MOST_LISTED} more columns are left out for the same reasons"]
     if labels is not dataset and any(column["name"] == body.target for column in dataset.columns):
         warnings.append(f"column {body.target!r} of the data set is not used: the labels come from {labels.id}")
-    return CheckedTraining(request, said, [*warnings, *_label_warnings(request, labels, dataset.rows)])
+    warnings += _label_warnings(request, labels, dataset.rows)
+    if not feedback_rows and (labels is dataset or not _may_repeat(body.key, dataset)):  # else there are other labels
+        warnings += _too_few_for(request, labels)
+    return CheckedTraining(request, said, warnings)
 
 
 def _identifiers(body: TrainRequest, dataset: DatasetRow) -> dict[str, str]:
@@ -442,6 +446,23 @@ def _label_warnings(request: dict[str, Any], dataset: DatasetRow, rows: int) -> 
         *([] if said is None else [said]),
         *([] if labels is None or len(labels) != 1 else _lone_warnings(request, rows, sum(labels.values()))),
     ]
+
+
+def _too_few_for(request: Mapping[str, Any], dataset: DatasetRow) -> list[str]:
+    """Say that the labels are too few for the target to be promised, as far as the profile lists them."""
+    counts = _labels(_target_of(request, dataset), request["unlabeled"])
+    if counts is None or len(counts) < 2 or request["scheme"] is not None or request["labels"]["keep"] is not None:
+        return []
+    plain = next((labels for labels in BINARY_LABELS if labels.keys() == counts.keys()), {})
+    positive = request["positive"] or next((label for label, code in plain.items() if code == 1), "")
+    positives = counts.get(positive, 0)
+    negatives = sum(counts.values()) - positives
+    if min(positives, negatives) < FEWEST_OF_A_CLASS:  # then positive rows alone measure, in another way
+        return []
+    objective = Objective.parse(request["objective"])
+    held_out = 0.0 if request["refit"] else request["test_fraction"]  # what is refitted promises by all of them
+    said = too_few_for(objective, positive, positives, negatives, held_out)
+    return [] if said is None else [said]
 
 
 def _lone_warnings(request: Mapping[str, Any], rows: int, labelled: int) -> list[str]:

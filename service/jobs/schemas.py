@@ -301,7 +301,8 @@ class Job(Answer):
     estimate: TrainingEstimate | None
     warnings: list[str] = Field(
         description="What may be meant otherwise, as far as the request and the profile of the data set tell: a third "
-        "label, which counts as negative. What the training found is in the report of the model."
+        "label, which counts as negative; that the labels are too few for the target. What the training found is in "
+        "the report of the model."
     )
     request: dict[str, Any] = Field(
         description="The body of POST /train with every default filled in; in a list without `features`, which may "

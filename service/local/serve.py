@@ -317,7 +317,7 @@ class LocalStack:
                 self._start(folder, host, port, encoder)
                 folder.announce(url, ready=True)
                 self._say(f"answers after {self._seconds():.1f} s at {url}; jobs wait until the worker listens")
-                self._watch(f"at {url} (data in {folder.path}; Ctrl-C stops)")
+                self._watch(url, f"(data in {folder.path}; Ctrl-C stops)")
             except StopRequested:
                 self._say("stopping")
             finally:
@@ -462,7 +462,7 @@ class LocalStack:
 
     # --- running ---
 
-    def _watch(self, where: str) -> None:
+    def _watch(self, url: str, told: str) -> None:
         """Say when the worker listens, and start again what dies, until a signal comes."""
         waits = True
         began = {component.name: time.monotonic() for component in self._components}
@@ -493,7 +493,9 @@ class LocalStack:
                 _rotate(component.log)
             workers = (each for each in self._components if isinstance(each, WorkerComponent))
             if waits and all(worker.is_ready() for worker in workers):
-                self._say(f"ready after {self._seconds():.1f} s {where}")
+                self._say(f"ready after {self._seconds():.1f} s at {url} {told}")
+                if self._settings.ui:
+                    self._say(f"open {url} in a browser")
                 waits = False
             # A dying child wakes this process through SIGCHLD.
             longest = LISTENING_SECONDS if waits else 5.0

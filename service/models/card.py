@@ -8,7 +8,8 @@ from typing import Any
 
 from service.models.repository import Origin
 from service.models.schemas import Model, MulticlassModel, OperatingPoint
-from service.models.words import alone_words, status_words
+from service.models.words import alone_words
+from service.outcomes import status_words
 from solver.report import Abstention, Estimate, Measures, PositivesOnly, Report
 
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
@@ -218,8 +219,7 @@ def _objective(objective: Mapping[str, Any]) -> str:
 
 
 def _status(point: Report | OperatingPoint, model: Model) -> str:
-    has_none = point.status == "met" and point.promise is not None and point.promise.level is None
-    return f"{'no target' if has_none else status_words(point.status)}{_reason(point, model)}"
+    return f"{status_words(point.objective, point.status) or 'no target'}{_reason(point, model)}"
 
 
 def _reason(point: Report | OperatingPoint, model: Model) -> str:

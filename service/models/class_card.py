@@ -9,7 +9,7 @@ from service.models.card import code, data_lines, notes_lines, plain_text, table
 from service.models.class_points import report_in_use
 from service.models.repository import Origin
 from service.models.schemas import MulticlassModel
-from service.models.words import status_words
+from service.outcomes import LEFT_OUT_ROWS, status_words
 from solver.classes_report import ClassesFigures, ClassFigures
 from solver.report import Estimate
 
@@ -50,11 +50,12 @@ def _head(model: MulticlassModel) -> Iterator[str]:
 def _asked(model: MulticlassModel) -> Iterator[str]:
     report = model.report
     reason = f". {plain_text(report.status_reason)}" if report.status_reason else ""
+    asked = (objective_words(report.objective), status_words(report.objective, report.status, LEFT_OUT_ROWS))
     yield from (
         "",
         "## What it was asked for",
         "",
-        f"* {objective_words(report.objective)}: {status_words(report.status)}{reason}",
+        f"* {': '.join(filter(None, asked))}{reason}",
     )
     for floor in report.floors:
         outcome = "reached" if floor.met else "not reached"

@@ -29,19 +29,6 @@ AIMS: Mapping[str, str] = {
 }
 """Of objectives without a target: there is nothing to be reached, but something that is as good as can be."""
 
-STATUSES: Mapping[str, str] = {
-    "met": "met",
-    "preference_unmet": "not reached",
-    "cannot_certify": "not sure enough",
-    "solver_limit": "the solver met its limit first",
-    "stopped": "stopped early, the best so far",
-}
-
-
-def status_words(status: str) -> str:
-    """Say what came of what was asked for."""
-    return STATUSES.get(status, status)
-
 
 def objective_words(objective: Mapping[str, Any], positive: str | None = None) -> str:
     """Say what was asked for."""

@@ -124,6 +124,8 @@ def check_the_page_for_people(client):
     (script,) = re.findall(r"<script>(.+?)</script>", page.text)
     assert f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" in policy
     assert client.get("/" + re.findall("url:'([^']+)'", script)[0]).json()["info"]["title"] == "prefsvm"
+    (back,) = re.findall(r"<a href=(\w+)>", page.text)
+    assert client.get(f"/{back}", headers={"accept": "text/html"}).status_code == 200
     assert client.get("/docs/../settings.py").status_code == 404
     assert client.get("/docs/main.py").status_code == 404
 

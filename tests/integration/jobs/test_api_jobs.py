@@ -160,7 +160,7 @@ def test_labels_that_are_neither_0_nor_1_need_a_word_before_the_job_runs(client)
 def test_a_third_label_is_named_before_the_job_runs(client, database):
     def warned(*labels: str, **changes: object) -> list[str]:
         rows = "".join(f"{i},{label}\n" for i in range(10) for label in labels)
-        body = train_body(upload(client, f"x,label\n{rows}".encode()), **changes)
+        body = train_body(upload(client, f"x,label\n{rows}".encode()), **{"objective": {"kind": "f1"}} | changes)
         said = client.post("/train?dry_run=true", json=body).json()["warnings"]
         job = client.post("/train", json=body).json()
         assert job["warnings"] == said == client.get(f"/jobs/{job['id']}").json()["warnings"]
@@ -175,6 +175,23 @@ def test_a_third_label_is_named_before_the_job_runs(client, database):
     assert warned("spam", *(f"kind {i}" for i in range(30))) == [
         "31 different labels: 'spam' is told from all others together"
     ]
+
+
+def test_labels_that_are_too_few_for_the_target_are_counted_before_the_job_runs(client):
+    def warned(of_each: int, **changes: object) -> list[str]:
+        rows = "".join(f"{i},{label}\n" for i in range(of_each) for label in ("spam", "ham", ""))
+        body = train_body(upload(client, f"x,label\n{rows}".encode()), **changes)
+        return client.post("/train?dry_run=true", json=body).json()["warnings"]
+
+    (said,) = warned(15)
+    assert said.startswith("15 labelled 'spam' rows are too few to promise recall 0.9: even without an error")
+    assert said.endswith("it takes at least 16, or a lower target")
+    assert warned(16) == []
+    assert warned(15, refit=False) == []  # the rows that are held out count in full then
+    assert warned(15, objective={"kind": "f1"}) == []
+    assert warned(15, labels={"keep": 20}) == []
+    (said,) = warned(16, objective={"kind": "recall", "target": 0.9, "confidence": 0.95})
+    assert said.startswith("16 labelled 'spam' rows are too few to certify recall 0.9 with confidence 0.95")
 
 
 def test_a_sparse_data_set_can_be_trained_on(client):

@@ -519,6 +519,7 @@ def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(s
             ready_line = next(lines)
             assert ready_line.startswith("ready after")
             assert workers(ready_line) == 1
+            assert re.fullmatch(r"open http://\S+ in a browser\n", next(lines))
             freeze(api)
             process.send_signal(signal.SIGINT)
             eventually(lambda: alive([worker, dispatcher]) == [])

@@ -33,16 +33,23 @@ def test_the_example_leads_on_to_a_training(client: httpx.Client) -> None:
     assert "398" in page.text
     (train,) = {link for link in page.links if link.endswith("/train")}
     page = visitor.open(train)
-    assert "It finds at least 95% of the “malignant” rows." in page.text
+    asked = "Asked for: “It finds at least 95% of the “malignant” rows.”"
+    assert asked in page.text
+    few = (
+        "15 labelled 'malignant' rows are too few to promise recall 95%: even without an error among them it would hold"
+    )
+    assert few in page.text
+    assert few not in visitor.open(f"{train}?objective=recall&recall=80").text
     body = orjson.loads(page.form("/ui/train")["fields"]["request"])
     assert (body["target"], body["positive"]) == ("diagnosis", "malignant")
     first = visitor.send(page, "/ui/train")
     assert "Waits for a worker" in first.text
+    assert asked in first.text
     visitor.at = "/ui/datasets/x/train"
     visitor.send(page, "/ui/train")
     assert len(client.get("/jobs").json()["items"]) == 1  # pressing twice is pressing once
     assert "Waits for a worker" in visitor.open("/ui").text
-    assert "malignant" in visitor.open("/ui/jobs").text
+    assert asked in visitor.open("/ui/jobs").text
 
 
 def test_what_is_chosen_is_what_is_sent_and_what_curl_would_send(client: httpx.Client) -> None:
@@ -668,6 +675,8 @@ def test_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: 
 def test_a_name_moves_and_goes_back(client: httpx.Client, database: Database, tmp_path: Path) -> None:
     first, second = (store_model(database, tmp_path) for _ in range(2))
     visitor = Visitor(client)
+    for page in ("/ui", "/ui/models"):  # without a name, both call a model by its id
+        assert first in visitor.open(page).text
     for model in (first, second):
         visitor.send(visitor.open(f"/ui/models/{model}"), "/alias", alias="filter")
     assert visitor.at == "/ui/models/filter"

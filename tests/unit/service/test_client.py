@@ -488,7 +488,7 @@ def a_model(objective: dict[str, Any], status: str = "met", **report: Any) -> di
     ("objective", "status", "said"),
     [
         ("recall=0.9", "met", "psvm, objective recall 0.9: met on the 40 calibration rows"),
-        ("recall=0.9", "preference_unmet", "psvm, objective recall 0.9: target not reached on the 40 calibration rows"),
+        ("recall=0.9", "preference_unmet", "psvm, objective recall 0.9: not reached on the 40 calibration rows"),
         ("f1", "met", "psvm, objective best F1"),
         ("f_beta=2", "met", "psvm, objective best F-beta, beta 2"),
         ("ham_loss=0.001", "met", "psvm, objective ham loss at most 0.001: met on the 40 calibration rows"),
@@ -605,7 +605,7 @@ def test_the_point_in_use_is_shown_of_what_an_alias_points_at(prefsvm, stand_in)
     stand_in.answers["GET /models/spam"] = model
     lines = prefsvm("models", "spam").stdout.splitlines()
     assert lines[2:6] == [
-        "psvm, objective precision 0.95: target not reached on the 41 calibration rows",
+        "psvm, objective precision 0.95: not reached on the 41 calibration rows",
         "The calibration rows reach only precision 0.900.",
         "threshold 0.5 on the score for 'yes'",
         "applied 2026-11-01 12:30; trained for recall 0.9, threshold 0.25",

@@ -116,7 +116,7 @@ def test_a_torn_installation_leaves_no_stamp_and_says_why(clone: Path, goal: str
         (clone / ".venv/local").touch()
     done = make(clone, f".venv/{goal}")
     assert done.returncode != 0
-    assert done.stdout.startswith(f"Installing 1 packages of requirements/{goal}.lock")
+    assert done.stdout.startswith(f"Installing what requirements/{goal}.lock")
     assert "numpy==2.0.0" in done.stderr
     assert not (clone / ".venv/local").exists()
     assert not (clone / ".venv/dev").exists()
@@ -576,3 +576,40 @@ def test_production_page_names_every_setting_with_its_default() -> None:
             number, _, unit = written.replace(",", "").partition(" ")
             factor = {"": 1, "MiB": 1 << 20, "GiB": 1 << 30, "s": 1, "h": 3600}[unit]
             assert float(number) * factor == field.default, name
+
+
+SLOW_PIP = """#!/bin/bash
+case "$*" in
+  *require-hashes*)
+    echo "Ignoring colorama: markers don't match your environment"
+    for name in a b c d; do echo "Collecting $name"; sleep 0.35; done
+    echo "Installing collected packages: a, b, c, d"
+    for name in a b c d; do mkdir -p .venv/lib/$name.dist-info; sleep 0.35; done ;;
+  *"-m venv"*)
+    mkdir -p .venv/bin .venv/lib
+    ln -sf "$(type -P true)" .venv/bin/python ;;
+esac
+"""
+"""Stands for Python: it fetches and unpacks four of five packages, a third of a second each."""
+
+
+def test_the_count_of_an_installation_only_rises(clone: Path) -> None:
+    names = ("a", "b", "c", "d", "colorama")
+    (clone / "requirements/local.lock").write_text("".join(f"{name}==1 --hash=sha256:{'0' * 64}\n" for name in names))
+    (clone / "requirements/build.lock").write_text("")
+    python = clone / "python"
+    python.write_text(SLOW_PIP)
+    python.chmod(0o755)
+    ours, theirs = os.openpty()  # on a terminal each step is shown
+    subprocess.run(
+        ["scripts/install.sh", "local"], cwd=clone, env={**os.environ, "PYTHON": str(python)}, stdout=theirs, check=True
+    )
+    os.close(theirs)
+    said = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    shown = [int(each) for each in re.findall(r"(\d+) %: ", said)]
+    assert shown == sorted(shown)
+    assert len(set(shown)) > 5
+    assert shown[-1] == 95
+    # There is no other count beside it, of packages that come, go, and are needed elsewhere.
+    assert re.findall(r"\d+", re.sub(r"\d+ %: |\(?\d+ s|\x1b\[K", "", said)) == []
