@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solver.algorithms import ALGORITHMS, AUTO, Parameter
+from solver.labels import is_missing_word
 
 ALGORITHM_NAMES: tuple[str, ...] = (AUTO, *(name for name in ALGORITHMS if name != AUTO))
+
+
+def may_mean_unknown(label: str) -> bool:
+    """Tell whether a label is a word that often means 'not known'."""
+    return is_missing_word(label.strip())
 
 
 def parameters_of(algorithm: str) -> Sequence[Parameter]:

@@ -31,6 +31,14 @@ def _unlabelled(found: re.Match[str]) -> str:
     return f"tick {names} under “A label that means ‘not known’”"
 
 
+FIELDS = {
+    "header true": "“First line”: names the columns",
+    "header false": "“First line”: is a row",
+    **{"header": "“First line”", "decimal": "“Decimal sign”", "thousands": "“Separator of thousands”"},
+    **{"missing": "“Words for missing values”", "encoding": "“Encoding”", "delimiter": "“Delimiter”"},
+}
+"""Fields of the form of an upload, by the options that they are; `upload.js` has them, too."""
+
 _FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
     (re.compile(r'PATCH /datasets/[\w{}]+ with (\{"columns": \{"(?:[^"\\]|\\.)*": "\w+"\}\})'), _kind),
     (
@@ -42,6 +50,10 @@ _FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
     (re.compile(r"GET /audits/(\w+)"), lambda found: f"it has the page /ui/audits/{found[1]}"),
     (re.compile(r"train with POST /train"), lambda _: "train from the page of a data set"),
     (re.compile(r"say \"unlabeled\": (\[.*?\])"), _unlabelled),
+    (
+        re.compile(r'if it is a class, "negative": \[.*?\]'),
+        lambda _: "if it is a class, give it another name in the file",
+    ),
     (re.compile(r"list it in `unlabeled`"), lambda _: "tick it under “A label that means ‘not known’”"),
     (re.compile(r"at random: sent as such, its label"), lambda _: "at random: its label"),
     (re.compile(r"`prefsvm queue`"), lambda _: "“Label and prove”"),
@@ -53,6 +65,14 @@ _FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
         re.compile(r"option delimiter says otherwise"),
         lambda _: "if that is wrong, upload the file with the right “Delimiter”",
     ),
+    (
+        re.compile(r"name them in option missing or, where these are the labels of a training, in its `unlabeled`"),
+        lambda _: (
+            f"upload again with them under {FIELDS['missing']} or, where these are the labels of a training, tick them "
+            "there under “A label that means ‘not known’”"
+        ),
+    ),
+    (re.compile(rf"\boptions? ({'|'.join(FIELDS)})\b"), lambda found: FIELDS[found[1]]),
     (
         re.compile(r"unless `include` or `kinds` of `features` names it"),
         lambda _: "unless a training by the API names it",

@@ -42,7 +42,8 @@ FIRST_ENCODINGS = {"cp1252": "cp1252 (Windows, western Europe)", "cp1250": "cp12
 """What files that are not UTF-8 most often are: first in the menu."""
 OTHER_ENCODINGS = sorted(ENCODINGS - FIRST_ENCODINGS.keys() - {"utf-8", "ascii"})
 DELIMITERS = {";": "semicolon ;", ",": "comma ,", "\\t": "tab", "|": "bar |", " ": "blank"}
-"""By what the option says."""
+THOUSANDS = {",": "comma 1,234", ".": "point 1.234", " ": "blank 1 234", "'": "apostrophe 1'234"}
+"""By what the options say."""
 KINDS: TypeAdapter[Kind] = TypeAdapter(Kind)
 FirstRow = Annotated[int, Query(alias="from", ge=0, lt=2**63)]
 RowNumber = Annotated[int, PathParameter(ge=0, lt=2**63)]
@@ -74,7 +75,7 @@ def _add_list(router: APIRouter, room: Room, services: Services) -> None:
         status = 200 if wrong is None else wrong.status
         shown = {
             **{"datasets": page.items, "cursor": cursor, "next_cursor": page.next_cursor, "wrong": wrong},
-            **{"formats": list(FORMATS), "delimiters": DELIMITERS.items()},
+            **{"formats": list(FORMATS), "delimiters": DELIMITERS.items(), "thousands": THOUSANDS.items()},
             "encodings": [*FIRST_ENCODINGS.items(), *((each, each) for each in OTHER_ENCODINGS)],
             "option": None if wrong is None else _named_option(wrong),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
@@ -26,8 +26,12 @@ TOKEN = "form_token"  # noqa: S105 (the name of a field)
 MOST_FORM_BYTES = 1 << 20
 MOST_FIELDS = 1000
 FORM = "application/x-www-form-urlencoded"
-OPTIONS = ("encoding", "delimiter")
-"""Options of the format that have a field of their own in the form of an upload."""
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("encoding", "delimiter", "decimal", "thousands"), str),
+    "header": lambda said: {"true": True, "false": False}.get(said, said),
+    "missing": lambda said: [word for each in said.split(",") if (word := each.strip())],
+}
+"""Options of the format that have a field of their own in the form of an upload, and what the call makes of it."""
 
 
 class Form:
@@ -141,7 +145,9 @@ class UploadForm(MultipartUpload):
         """Return what was said about the file; an option whose field was left empty is the reader's to guess."""
         details = super().details()
         said = {name: bytes(self._fields.get(name, b"")).decode("utf-8", "replace") for name in OPTIONS}
-        return replace(details, options=details.options | {name: value for name, value in said.items() if value})
+        return replace(
+            details, options=details.options | {name: OPTIONS[name](value) for name, value in said.items() if value}
+        )
 
     def _check(self) -> None:
         said: Any = self._fields.get(TOKEN, b"")

@@ -84,7 +84,15 @@ class Room:
             TEMPLATES,
             (
                 *(showing.exact, showing.hint, showing.sentence, showing.cell, showing.long, shown_text.size),
-                *(showing.ago, showing.moment, alone_words, objective_words, promise_level, words.job_words),
+                *(
+                    showing.after,
+                    showing.ago,
+                    showing.moment,
+                    alone_words,
+                    objective_words,
+                    promise_level,
+                    words.job_words,
+                ),
                 *(
                     charts.signed,
                     charts.bar_of,

@@ -36,7 +36,7 @@ def add_settings(router: APIRouter, room: Room, services: Services) -> None:
     """Add the pages of settings, but for keys and projects."""
 
     def show(
-        request: Request, caller: Caller, made: NewWebhook | None = None, wrong: Problem | None = None
+        request: Request, caller: Caller, made: NewWebhook | None = None, wrong: Problem | None = None, url: str = ""
     ) -> Response:
         return room.page(
             request.scope,
@@ -49,6 +49,7 @@ def add_settings(router: APIRouter, room: Room, services: Services) -> None:
             webhooks=services.webhooks.list(caller.project_id, None, ON_A_LIST).items,
             made=made,
             wrong=wrong,
+            url=url,
             once=new_id("blob"),
             key_id=caller.key_id,
         )
@@ -60,13 +61,14 @@ def add_settings(router: APIRouter, room: Room, services: Services) -> None:
     @router.post("/ui/settings/webhooks")
     def create(request: Request, caller: Writer, form: Written) -> Response:
         """Show what was made at once: its secret is in no other page."""
+        url = form.text("url")
         try:
-            body = CreateWebhook(url=form.text("url"))
+            body = CreateWebhook(url=url)
             made = services.webhooks.create(caller.project_id, body, form.text("once") or None)
         except ValidationError as error:
-            return show(request, caller, wrong=as_invalid(error))
+            return show(request, caller, wrong=as_invalid(error), url=url)
         except Problem as problem:
-            return show(request, caller, wrong=problem)
+            return show(request, caller, wrong=problem, url=url)
         return show(request, caller, made)
 
     @router.get("/ui/settings/webhooks/{webhook_id}")

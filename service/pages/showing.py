@@ -64,6 +64,15 @@ def ago(moment: datetime) -> str:
     return "just now"
 
 
+def after(at: datetime, begun: datetime) -> str:
+    """Return how long after another moment something was, in words."""
+    seconds = max(0.0, (at - begun).total_seconds())
+    for least, length, unit in ((7200, 3600, "h"), (120, 60, "min"), (0, 1, "s")):
+        if seconds >= least:
+            return f"{int(seconds // length)} {unit}"
+    raise AssertionError(seconds)  # never: the last one begins at 0
+
+
 def moment(at: datetime) -> Markup:
     """Return a time as the browser's own language can say it; without script it is told in UTC."""
     utc = at.astimezone(UTC)

@@ -17,11 +17,12 @@ from pydantic import ValidationError
 from service import charts
 from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
+from service.datasets.errors import DatasetNotFound
 from service.datasets.schemas import Column, Dataset
 from service.errors import Problem
 from service.identifiers import new_id
 from service.jobs.class_checking import many_classes
-from service.jobs.names import ALGORITHM_NAMES, parameters_of
+from service.jobs.names import ALGORITHM_NAMES, may_mean_unknown, parameters_of
 from service.jobs.schemas import DryRun, Job, JobEvent, JobStatus, TrainRequest
 from service.pages.forms import BUTTON, Form, Written, as_invalid, number_of, parsed
 from service.pages.room import Room
@@ -78,6 +79,12 @@ class Choices:
         return [label for label in self.labels if label not in self.unlabeled]
 
     @property
+    def without_label(self) -> int:
+        """Rows without a label, or with one that means 'not known'."""
+        empty = self.target.missing if self.target else 0
+        return (empty or 0) + sum(self.labels.get(label, 0) for label in self.unlabeled)
+
+    @property
     def pairs(self) -> list[tuple[str, str]]:
         """Each class with each other one, where they have costs; of very many classes none."""
         return list(permutations(self.classes, 2)) if len(self.classes) <= MOST_PRICED else []
@@ -110,6 +117,7 @@ def _add_form(router: APIRouter, room: Room, services: Services) -> None:
         targets = services.datasets.likely_targets(caller.project_id, dataset_id, MOST_CHOICES)
         named = services.datasets.columns_named(caller.project_id, dataset_id, [given.exact("target")])
         choices = _choices(targets, next(iter(named), None), given)
+        check = _check(services, caller.project_id, dataset, choices)
         name = choices.fields["alias"]
         return room.page(
             request.scope,
@@ -118,7 +126,8 @@ def _add_form(router: APIRouter, room: Room, services: Services) -> None:
             dataset=dataset,
             columns=targets,
             choices=choices,
-            check=_check(services, caller.project_id, dataset, choices),
+            check=check,
+            may_be_unknown=check is not None and check.problem is not None and "'not known'" in check.problem.detail,
             algorithms=ALGORITHM_NAMES,
             parameters=parameters_of(choices.fields["algorithm"] or ALGORITHM_NAMES[0]),
             encoder=services.encoder,
@@ -156,11 +165,16 @@ def _add_jobs(router: APIRouter, room: Room, services: Services) -> None:
         events = services.jobs.events(caller.project_id, job_id, 0, MOST_EVENTS, newest=True).items
         rounds, has_measures = _rounds(job, events)
         told = _without_repeats(events)
+        try:
+            dataset = services.datasets.get(caller.project_id, job.request["dataset"], most=1)
+        except DatasetNotFound:
+            dataset = None
         return room.page(
             request.scope,
             "job.html",
             title=f"Training: {job.status.value}",
             job=job,
+            dataset=dataset,
             phases=_phases(job, events),
             events=told[-SHOWN_EVENTS:],
             left_out=max(0, len(told) - SHOWN_EVENTS),
@@ -202,7 +216,7 @@ def _choices(targets: Sequence[Column], named: Column | None, given: Form) -> Ch
     return Choices(
         target=target,
         labels=labels,
-        positive=positive if is_known else next(iter(classes), ""),
+        positive=positive if is_known else _first_meant(classes),
         unlabeled=unlabeled,
         parameters=parameters,
         several=several,
@@ -211,6 +225,11 @@ def _choices(targets: Sequence[Column], named: Column | None, given: Form) -> Ch
         costs={pair: said for pair, said in given.named(COST).items() if said.strip()},
         fields=fields,
     )
+
+
+def _first_meant(classes: Sequence[str]) -> str:
+    """Return the first label that is no word for 'not known', if there is one: that is hardly what is looked for."""
+    return next((label for label in classes if not may_mean_unknown(label)), next(iter(classes), ""))
 
 
 def _as_chosen(choices: Choices, given: Form) -> dict[str, Any]:
@@ -383,12 +402,13 @@ def _phases(job: Job, events: Sequence[JobEvent]) -> list[tuple[str, str]]:
     """Return each phase in words, with whether it is done, goes on, or is to come."""
     seen = {str(event.data.get("phase")) for event in events if event.attempt == job.attempt}
     names = [name for name in PHASES if name not in SOMETIMES or name in seen or name == job.phase]
-    at = names.index(job.phase) if job.phase in names and job.status is JobStatus.RUNNING else None
-    shown = []
-    for place, name in enumerate(names):
-        if at is not None:
-            state = "done" if place < at else "now" if place == at else "next"
-        else:
-            state = "done" if job.status is JobStatus.SUCCEEDED or name in seen else "next"
-        shown.append((PHASES[name], state))
-    return shown
+    if job.status is JobStatus.SUCCEEDED:
+        at = len(names)
+    elif job.status is JobStatus.RUNNING:
+        at = names.index(job.phase) if job.phase in names else 0
+    else:  # it ended within the last one that it came to, or waits for its first
+        at = max((place for place, name in enumerate(names) if name in seen), default=0)
+    current = "now" if job.status is JobStatus.RUNNING else "next"
+    return [
+        (PHASES[name], "done" if place < at else current if place == at else "next") for place, name in enumerate(names)
+    ]

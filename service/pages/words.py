@@ -24,6 +24,13 @@ PHASES: Mapping[str, str] = {
 """In the order in which a training goes through them."""
 
 
+ENDS: Mapping[str, str] = {
+    JobStatus.SUCCEEDED: "Done",
+    JobStatus.FAILED: "Failed",
+    JobStatus.CANCELLED: "Cancelled",
+}
+
+
 def job_words(job: Job) -> str:
     """Say where a job is."""
     match job.status:
@@ -34,12 +41,8 @@ def job_words(job: Job) -> str:
             return "Is stopping"
         case JobStatus.RUNNING:
             return PHASES.get(job.phase or "", "Running")
-        case JobStatus.SUCCEEDED:
-            return "Done"
-        case JobStatus.FAILED:
-            return "Failed"
-        case JobStatus.CANCELLED:
-            return "Cancelled"
+        case _:
+            return ENDS[job.status]
 
 
 def event_words(event: JobEvent) -> str:
@@ -68,7 +71,7 @@ def event_words(event: JobEvent) -> str:
         case "finished":
             alias = data.get("alias")
             moved = f"; {alias.get('sentence', '')}" if isinstance(alias, Mapping) else ""
-            return f"Ended: {data.get('status', '')}{moved}"
+            return f"{ENDS.get(str(data.get('status')), 'Ended')}{moved}"
     return event.kind
 
 

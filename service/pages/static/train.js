@@ -22,7 +22,12 @@ async function check() {
     if (mine !== asked || !fresh.getElementById("check")) return;
     for (const id of ["tell", "labels", "must", "sure", "parameters", "check"]) {
       const old = document.getElementById(id);
-      if (!old.contains(document.activeElement)) put(old, fresh.getElementById(id));
+      const here = document.activeElement;
+      if (!old.contains(here)) put(old, fresh.getElementById(id));
+      else if (here.matches("[type=radio], [type=checkbox]")) {
+        put(old, fresh.getElementById(id));
+        form.querySelector(`[name="${CSS.escape(here.name)}"][value="${CSS.escape(here.value)}"]`)?.focus();
+      }
     }
     history.replaceState(null, "", address);
     document.dispatchEvent(new CustomEvent("swapped"));

@@ -4,7 +4,25 @@
 const VERSION = { "Tus-Resumable": "1.0.0" };
 const MARKED = 1 << 20; // bytes of the beginning and of the end that tell a file from others, as the command line has it
 const LONGEST = 30000;
-const OPTIONS = ["encoding", "delimiter"]; // fields of the form that are options of the format
+// Fields of the form that are options of the format, with what the call makes of them (service/pages/forms.py).
+const OPTIONS = {
+  encoding: String,
+  delimiter: String,
+  header: (said) => said === "true",
+  decimal: String,
+  thousands: String,
+  missing: (said) => said.split(",").map((word) => word.trim()).filter(Boolean),
+};
+const FIELDS = {
+  "header true": "“First line”: names the columns",
+  "header false": "“First line”: is a row",
+  header: "“First line”",
+  decimal: "“Decimal sign”",
+  thousands: "“Separator of thousands”",
+  missing: "“Words for missing values”",
+  encoding: "“Encoding”",
+  delimiter: "“Delimiter”",
+};
 const form = document.getElementById("upload-form");
 const bar = document.getElementById("upload-bar");
 const pause = document.getElementById("upload-pause");
@@ -36,7 +54,8 @@ async function fingerprint(file) {
 }
 
 function metadataOf(file, mark) {
-  const said = OPTIONS.map((each) => [each, form.elements[each].value]).filter(([, value]) => value !== "");
+  const said = Object.entries(OPTIONS).filter(([each]) => form.elements[each].value !== "")
+    .map(([each, made]) => [each, made(form.elements[each].value)]);
   const options = said.length ? JSON.stringify(Object.fromEntries(said)) : "";
   const given = { filename: file.name, name: form.elements.name.value, format: form.elements.format.value, options, fingerprint: mark };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ""));
@@ -126,7 +145,8 @@ function toggle() {
 // As the page says it when the service shows the form again (service/pages/advice.py).
 function inWordsOfTheForm(text) {
   return text.replace(/another one by option encoding \(such as utf-16, or cp1252 of many Windows files\)/, "another one: choose it under “Encoding” (many Windows files are cp1252)")
-    .replace("option delimiter says otherwise", "if that is wrong, upload the file with the right “Delimiter”");
+    .replace("option delimiter says otherwise", "if that is wrong, upload the file with the right “Delimiter”")
+    .replace(new RegExp(`\\boptions? (${Object.keys(FIELDS).join("|")})\\b`, "g"), (_, option) => FIELDS[option]);
 }
 
 function showField(option) {
@@ -184,7 +204,7 @@ async function upload(file) {
     removeEventListener("beforeunload", warn);
     location.assign(new URL(`ui/datasets/${dataset}`, root));
   } catch (error) {
-    if (error instanceof Refused) showField(OPTIONS.find((each) => error.message.includes(`option ${each}`)));
+    if (error instanceof Refused) showField(Object.keys(OPTIONS).find((each) => error.message.includes(`option ${each}`)));
     say(error instanceof Refused ? `It cannot be uploaded: ${inWordsOfTheForm(error.message)}.` : "The service does not answer. What has arrived is kept: pick the same file again.");
     bar.hidden = pause.hidden = true;
     button.disabled = false;

@@ -149,6 +149,8 @@ def test_a_webhook_with_its_secret_once_and_what_was_sent(keyed: Place) -> None:
         visitor.at = "/ui/settings"
         visitor.send(visitor.open("/ui/settings"), "/webhooks", 422, url=wrong)
         assert 'role="alert"' in visitor.answer.text
+        assert 'aria-describedby="url-wrong"' in visitor.answer.text  # beside the field, which keeps what was written
+        assert Reader(visitor.answer.text).form("/webhooks")["fields"]["url"] == wrong
     visitor.send(visitor.open("/ui/settings"), "/delete")
     visitor.open(f"/ui/settings/webhooks/{webhook}", 404)
 

@@ -39,7 +39,7 @@ def test_the_example_leads_on_to_a_training(client: httpx.Client) -> None:
         "15 labelled 'malignant' rows are too few to promise recall 95%: even without an error among them it would hold"
     )
     assert few in page.text
-    assert few not in visitor.open(f"{train}?objective=recall&recall=80").text
+    assert few not in visitor.open(f"{visitor.at}?objective=recall&recall=80").text
     body = orjson.loads(page.form("/ui/train")["fields"]["request"])
     assert (body["target"], body["positive"]) == ("diagnosis", "malignant")
     first = visitor.send(page, "/ui/train")
@@ -140,6 +140,50 @@ def test_a_file_of_windows_is_uploaded_by_form(client: httpx.Client) -> None:
         assert "<details open>" in answer.text
     lines = client.post("/ui/datasets", data=sent, files={"file": ("a.jsonl", b'{"a": 1}\n')})
     assert (lines.status_code, "unknown option for jsonl" in lines.text) == (422, True)
+
+
+def test_what_the_page_of_a_data_set_advises_has_a_field_in_the_form(client: httpx.Client) -> None:
+    visitor = Visitor(client)
+    fields = visitor.open("/ui/datasets").form("/ui/datasets")["fields"]
+    assert {"header", "decimal", "thousands", "missing"} <= fields.keys()
+
+    def uploaded(content: str, **options: str) -> tuple[dict[str, Any], str]:
+        sent = {"form_token": fields["form_token"], **options}
+        made = client.post("/ui/datasets", data=sent, files={"file": ("a.csv", content.encode())})
+        assert made.status_code == 303, made.text
+        name = made.headers["location"].rpartition("/")[2]
+        text = visitor.open(f"/ui/datasets/{name}").text
+        return client.get(f"/datasets/{name}").json(), text
+
+    content = "".join(f"{i % 9}.5,{('DE', 'FR')[i % 2]},{('NA', 'yes', 'no')[i % 3]}\n" for i in range(90))
+    dataset, said = uploaded(content)
+    assert [each["name"] for each in dataset["columns"]] == ["f0", "f1", "f2"]
+    assert "The first line was read as a row" in said
+    assert "upload again with “First line”: names the columns" in said
+    assert "upload again with them under “Words for missing values”" in said
+    dataset, _ = uploaded(content, header="true", missing="?, NA,")
+    assert [each["name"] for each in dataset["columns"]] == ["0.5", "DE", "NA"]
+    assert dataset["columns"][2]["missing"] == 29
+    content = "a;b\n" + "".join(f"1.{i:03};{i},5\n" for i in range(30))
+    dataset, _ = uploaded(content, decimal=",", thousands=".")
+    assert [(each["kind"], each["max"]) for each in dataset["columns"]] == [("number", 1029), ("number", 29.5)]
+
+
+def test_a_label_that_means_not_known_is_no_class_in_the_form(client: httpx.Client) -> None:
+    rows = "".join(f"{i % 9},{('NA', 'yes', 'no', '')[i % 4]}\n" for i in range(80))
+    dataset = upload(client, f"x,label\n{rows}".encode())
+    visitor = Visitor(client)
+    train = f"/ui/datasets/{dataset['id']}/train?target=label"
+    page = visitor.open(f"{train}&tell=one")  # what is looked for is not what may mean 'not known', however rare
+    assert "if so, tick NA under “A label that means ‘not known’”; if it is a class, give it another name" in page.text
+    unfolded = "<details open><summary>A label that means"
+    assert unfolded in visitor.answer.text  # type: ignore[union-attr]
+    assert "20 of 80 rows have no label there" in page.text
+    asked = re.compile('name="positive" value="(\\w+)"')
+    assert asked.findall(visitor.answer.text) == ["NA", "no", "yes"]  # type: ignore[union-attr]
+    page = visitor.open(f"{train}&unlabeled=NA")
+    assert "40 of 80 rows have no label there" in page.text
+    assert asked.findall(visitor.answer.text) == ["no", "yes"]  # type: ignore[union-attr]
 
 
 def test_the_page_of_a_data_set_says_once_why_a_column_is_left_out(client: httpx.Client) -> None:
@@ -318,6 +362,38 @@ def test_a_job_from_the_queue_to_its_end(client: httpx.Client, database: Databas
     assert HOSTILE in visitor.open("/ui").text  # wants attention
     assert HOSTILE not in visitor.answer.text
     visitor.open("/ui/jobs/job_unknown", 404)
+
+
+def test_the_log_of_a_job_says_when_and_how_far_it_came(client: httpx.Client, database: Database) -> None:
+    dataset = upload(client, CSV)
+    job = client.post("/train", json=train_body(dataset)).json()["id"]
+    set_status(database, job, "running")
+    events = [("queued", {}, 0), ("started", {}, 3)]
+    events += [
+        ("progress", {"phase": phase, "progress": 0.1}, at) for phase, at in (("preparing", 4), ("features", 130))
+    ]
+    events.append(("finished", {"status": "cancelled"}, 7300))
+    with database.transaction() as session:
+        session.execute(text("DELETE FROM job_events"))
+        session.execute(
+            text(
+                "INSERT INTO job_events (job_id, attempt, kind, data, created_at) SELECT id, attempt, :kind, "
+                "CAST(:data AS jsonb), created_at + make_interval(secs => :after) FROM jobs"
+            ),
+            [{"kind": kind, "data": orjson.dumps(data).decode(), "after": after} for kind, data, after in events],
+        )
+        session.execute(text("UPDATE jobs SET status = 'cancelled', lease_until = NULL, finished_at = now()"))
+    visitor = Visitor(client)
+    page = visitor.open(f"/ui/jobs/{job}")
+    for said in ("after 2 h Cancelled", "after 2 min Making features", "after 4 s Getting ready", "after 0 s Put into"):
+        assert said in page.text
+    states = re.findall(r'<li class="(\w*)">([\w ]+)</li>', visitor.answer.text)  # type: ignore[union-attr]
+    assert dict(map(reversed, states)) | {"Making features": "next"} == dict(
+        map(reversed, states)
+    )  # it came no further
+    assert [word for state, word in states if state == "done"] == ["Getting ready", "Reading the data"]
+    assert any(link.endswith(f"/ui/datasets/{dataset['id']}") for link in page.links)
+    assert dataset["name"] in page.text
 
 
 def test_a_threshold_is_looked_at_used_and_undone(client: httpx.Client, database: Database, tmp_path: Path) -> None:

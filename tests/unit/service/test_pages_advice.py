@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from service.ingest.options import correction
-from service.pages.advice import in_pages, on_page_of_data_set
+from service.pages.advice import FIELDS, in_pages, on_page_of_data_set
+from service.pages.forms import OPTIONS
 from service.pages.showing import hint
 from solver.succession import Succession, kept
 
@@ -35,6 +37,23 @@ ROOT = Path(__file__).resolve().parents[3]
         (
             "as delimiter; option delimiter says otherwise",
             "as delimiter; if that is wrong, upload the file with the right “Delimiter”",
+        ),
+        (
+            "upload again with option header true",
+            "upload again with “First line”: names the columns",
+        ),
+        (
+            'with option decimal ","; if they separate thousands, with option thousands ","',
+            'with “Decimal sign” ","; if they separate thousands, with “Separator of thousands” ","',
+        ),
+        (
+            "name them in option missing or, where these are the labels of a training, in its `unlabeled`",
+            "upload again with them under “Words for missing values” or, where these are the labels of a training, "
+            "tick them there under “A label that means ‘not known’”",
+        ),
+        (
+            'tick NA; if it is a class, "negative": ["NA", "no"]',
+            "tick NA; if it is a class, give it another name in the file",
         ),
         (
             "leaves it out, unless `include` or `kinds` of `features` names it",
@@ -76,6 +95,8 @@ def test_what_is_translated_is_still_said_somewhere() -> None:
         assert part in sources
     for part in ('say "unlabeled": ', "list it in `unlabeled`", "`prefsvm queue`", "option delimiter says otherwise"):
         assert part in sources
+    for part in ("upload again with option header ", ', "negative": ', "name them in option missing or, where these"):
+        assert part.replace("name them in ", "") in sources
     for part in (
         ", or another one by option encoding (such as utf-16, or cp1252 of many Windows files)",
         "unless `include` or `kinds` of `features` names it",
@@ -84,3 +105,7 @@ def test_what_is_translated_is_still_said_somewhere() -> None:
     script = (ROOT / "service/pages/static/upload.js").read_text()
     for part in ("another one: choose it under “Encoding” (many Windows files are cp1252)", "the right “Delimiter”"):
         assert part in script  # which tells of large files what the page tells of small ones
+    for option, field in FIELDS.items():
+        assert re.search(rf'\n  "?{option}"?: "{field}",\n', script), option
+    for option in OPTIONS:
+        assert re.search(rf"\n  {option}: (String|\(said\) => .+),\n", script), option
