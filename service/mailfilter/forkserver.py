@@ -6,6 +6,7 @@ has neither, does nothing but wait, and shares with all that it forks what is lo
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import select
@@ -24,7 +25,8 @@ ENDING_SECONDS: Final = 1.5
 """So long they have to end by themselves."""
 FORKING_SECONDS: Final = 10.0
 """So long a process may take to be there."""
-_PID: Final = struct.Struct(">Q")
+_ANSWER: Final = struct.Struct(">QI")
+"""Number of the process, and of the error for which there is none."""
 
 log = logging.getLogger("prefsvm.mail")
 
@@ -70,6 +72,8 @@ class Forkserver:
         parent = os.getpid()
         self._asked, theirs = socket.socketpair()
         self._asked.settimeout(FORKING_SECONDS)
+        self._is_awaited = False
+        """Whether an answer is still to come."""
         self.pid = os.fork()
         if self.pid == 0:
             self._asked.close()
@@ -86,17 +90,22 @@ class Forkserver:
             If it could not be had now.
         """
         try:
-            self._asked.sendall(b"+")
-            data, handles, _, _ = socket.recv_fds(self._asked, _PID.size, 2)
+            if not self._is_awaited:  # an answer that came too late for the last call is that to this one
+                self._asked.sendall(b"+")
+                self._is_awaited = True
+            data, handles, _, _ = socket.recv_fds(self._asked, _ANSWER.size, 2)
         except (BrokenPipeError, ConnectionResetError):
             raise ForkserverGone from None
         if not data:
             raise ForkserverGone
-        if len(handles) != 2:  # no file could be opened here, or there
+        self._is_awaited = False
+        pid, error = _ANSWER.unpack(data)
+        if error:
+            raise OSError(error, os.strerror(error))
+        if len(handles) != 2:  # they could not be opened here
             for each in handles:
                 os.close(each)
             raise OSError("too many files are open")
-        (pid,) = _PID.unpack(data)
         return Forked(pid, handles[1], socket.socket(fileno=handles[0]))
 
     def close(self) -> None:
@@ -123,11 +132,21 @@ def _run(parent: int, work: Callable[[], None]) -> NoReturn:
 
 def _fork_when_asked(asked: socket.socket, work: Work) -> None:
     """Fork a process for each byte that comes, and end those that are left when nobody asks any more."""
-    parent = os.getpid()
     alive: list[int] = []
     while asked.recv(1):
         alive = [pid for pid in alive if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-        ours, theirs = socket.socketpair()
+        try:
+            _fork(asked, work, alive)
+        except OSError as error:  # of files, memory or processes there are too many now; it ends nobody
+            asked.sendall(_ANSWER.pack(0, error.errno or errno.EIO))
+    _end(alive, ENDING_SECONDS)
+
+
+def _fork(asked: socket.socket, work: Work, alive: list[int]) -> None:
+    """Fork a process, and send to who asked how it is spoken with."""
+    parent = os.getpid()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
         pid = os.fork()
         if pid == 0:
             asked.close()
@@ -135,11 +154,10 @@ def _fork_when_asked(asked: socket.socket, work: Work) -> None:
             _run(parent, partial(work, theirs))
         alive.append(pid)
         handle = os.pidfd_open(pid)
-        socket.send_fds(asked, [_PID.pack(pid)], [ours.fileno(), handle])
-        os.close(handle)
-        ours.close()
-        theirs.close()
-    _end(alive, ENDING_SECONDS)
+        try:
+            socket.send_fds(asked, [_ANSWER.pack(pid, 0)], [ours.fileno(), handle])
+        finally:
+            os.close(handle)
 
 
 def _end(pids: list[int], seconds: float) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
 
+from service.mailfilter import forkserver as forkserver_module
 from service.mailfilter.deciders import HUNG, STUCK, _Decider
 from service.mailfilter.forkserver import Forked, Forkserver, ForkserverGone
 
@@ -95,4 +98,48 @@ def test_nobody_is_forked_by_one_that_is_gone() -> None:
     os.kill(forkserver.pid, signal.SIGKILL)
     with pytest.raises(ForkserverGone):
         forkserver.fork()
+    forkserver.close()
+
+
+def test_one_that_cannot_be_forked_now_ends_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    can_fork = os.fork
+    fails = iter([False, False, True, False])  # the first is the process that forks the others
+
+    def fork() -> int:
+        if next(fails):
+            raise BlockingIOError(errno.EAGAIN, "no more processes")
+        return can_fork()
+
+    monkeypatch.setattr(os, "fork", fork)
+    forkserver = Forkserver(echo)
+    first = forkserver.fork()
+    with pytest.raises(BlockingIOError):
+        forkserver.fork()
+    first.connection.sendall(b"there?")
+    assert first.connection.recv(10) == b"there?"
+    second = forkserver.fork()
+    forkserver.close()
+    for each in (first, second):
+        os.close(each.handle)
+        each.connection.close()
+
+
+def test_what_was_forked_too_late_is_had_by_who_asks_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forkserver_module, "FORKING_SECONDS", 0.05)
+    forkserver = Forkserver(echo)
+    os.kill(forkserver.pid, signal.SIGSTOP)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            forkserver.fork()
+    os.kill(forkserver.pid, signal.SIGCONT)
+    monkeypatch.undo()
+    forked = None
+    while forked is None:
+        with suppress(TimeoutError):
+            forked = forkserver.fork()
+    os.close(forked.handle)
+    forked.connection.close()
+    forkserver._asked.settimeout(None)
+    forkserver._asked.shutdown(socket.SHUT_WR)
+    assert forkserver._asked.recv(100) == b""  # until its end it tells of no other one
     forkserver.close()
