@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from decimal import Decimal
 from typing import Any
 
 from markupsafe import Markup
@@ -64,6 +65,11 @@ def percent(share: float | None) -> str:
 def small_percent(share: float) -> str:
     """Return a share in percent that may be far below one: 0.01 is not 0."""
     return percentage(f"{100 * share:.4g}")
+
+
+def asked_percent(share: float) -> str:
+    """Return a share that somebody asked for in percent, to the last digit: 0.9999 is not 100%."""
+    return percentage(f"{Decimal(f'{100 * share:.12g}'):f}")
 
 
 def chance(probability: float | None) -> str:

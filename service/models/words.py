@@ -9,7 +9,7 @@ from typing import Any
 
 from service.locales import GIVEN
 from service.models.schemas import ProvenThresholds
-from service.shown_text import number, percent, small_percent
+from service.shown_text import asked_percent, number, percent, small_percent
 from solver.report import Promise
 
 MOST_FLOORS = 5
@@ -34,7 +34,7 @@ def objective_words(objective: Mapping[str, Any], positive: str | None = None) -
     """Say what was asked for."""
     rows = "rows that it looks for" if positive is None else f"“{positive}” rows"
     confidence = objective.get("confidence")
-    sure = "" if confidence is None else f", with a confidence of {percent(confidence)}"
+    sure = "" if confidence is None else f", with a confidence of {asked_percent(confidence)}"
     undecided = "" if objective.get("abstain") is None else "; rows that it is not sure enough of get no label"
     return _of_kind(objective, rows, sure) + undecided
 
@@ -42,17 +42,17 @@ def objective_words(objective: Mapping[str, Any], positive: str | None = None) -
 def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
     match objective:
         case {"kind": "precision", "target": target}:
-            return f"Of what it flags, at least {percent(target)} is right{sure}"
+            return f"Of what it flags, at least {asked_percent(target)} is right{sure}"
         case {"kind": "recall", "target": target}:
-            return f"It finds at least {percent(target)} of the {rows}{sure}"
+            return f"It finds at least {asked_percent(target)} of the {rows}{sure}"
         case {"kind": "precision_recall", "precision": precision, "recall": recall}:
             return (
-                f"Of what it flags, at least {percent(precision)} is right, and it finds at least "
-                f"{percent(recall)} of the {rows}{sure}"
+                f"Of what it flags, at least {asked_percent(precision)} is right, and it finds at least "
+                f"{asked_percent(recall)} of the {rows}{sure}"
             )
         case {"kind": "false_positive_rate" | "ham_loss", "at_most": at_most}:
             others = "good mails" if objective["kind"] == "ham_loss" else "other rows"
-            return f"Of the {others}, it flags at most {small_percent(at_most)}{sure}"
+            return f"Of the {others}, it flags at most {asked_percent(at_most)}{sure}"
         case {"kind": "macro_f1"}:
             return f"The highest mean of the classes' F1{_floors(objective, sure)}"
         case {"kind": "accuracy"}:
@@ -71,7 +71,7 @@ def _of_kind(objective: Mapping[str, Any], rows: str, sure: str) -> str:
 def _floors(objective: Mapping[str, Any], sure: str) -> str:
     """Say what single classes must reach."""
     wanted = [
-        f"{name} {percent(target)} of “{label}”"
+        f"{name} {asked_percent(target)} of “{label}”"
         for label, each in (objective.get("floors") or {}).items()
         for name, target in each.items()
     ]
@@ -97,7 +97,7 @@ def proven_words(part: ProvenThresholds) -> str:
         "false_positive_rate": f"of the other rows, at most {small_percent(part.bound)} are flagged",
         "cost": f"a row costs at most {number(part.bound)}, on average",
     }[part.measure]
-    return f"{at}{of_them.get(part.measure, '')}, {said} (confidence {percent(part.confidence)})"
+    return f"{at}{of_them.get(part.measure, '')}, {said} (confidence {asked_percent(part.confidence)})"
 
 
 def promise_level(level: str | None, objective: Mapping[str, Any]) -> str:

@@ -97,6 +97,7 @@ class Room:
                     charts.signed,
                     charts.bar_of,
                     shown_text.small_percent,
+                    shown_text.asked_percent,
                     words.event_words,
                     words.told,
                     proven_words,

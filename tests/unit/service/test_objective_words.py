@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 import pytest
@@ -33,3 +34,15 @@ def test_everybody_has_words_for_a_kind(kind: Any) -> None:
     assert stored["kind"] == kind
     assert objective_words(stored) != "Not known"
     assert in_the_terminal(stored) not in ("", kind)
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ({"kind": "precision", "target": 0.9999, "confidence": 0.99999}, ("99.99%", "99.999%")),
+        ({"kind": "recall", "target": 0.95}, ("95%",)),
+        ({"kind": "false_positive_rate", "at_most": 1e-7}, ("0.00001%",)),
+    ],
+)
+def test_no_share_that_was_asked_for_is_rounded(objective: Any, said: tuple[str, ...]) -> None:
+    assert tuple(re.findall(r"[\d.e-]+%", objective_words(objective))) == said
