@@ -291,6 +291,8 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
     kind = given.text("kind")
     usual = objective_fields(asked, ON_THE_FORM) | {"at": ""}
     fields = {key: given.text(key) or value for key, value in usual.items()}
+    if kind:
+        fields["confidence"] = given.text("confidence")  # empty asks for none
     is_asked = bool(kind or fields["at"])
     # Not from the address: looking keeps what the model has now, and so does the form that is made of the look.
     abstain = f"{asked['abstain']['precision']!r}" if asked.get("abstain") else ""

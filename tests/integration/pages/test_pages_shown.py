@@ -722,6 +722,15 @@ def test_a_confidence_is_asked_for_by_a_link(place: Place) -> None:
         assert "Ask for it with a confidence" not in visitor.open(f"/ui/models/{model}").text
 
 
+def test_what_is_looked_at_without_a_confidence_is_used_without_one(place: Place) -> None:
+    model = place.model(objective={"kind": "recall", "target": 0.8, "confidence": 0.95})
+    visitor = Visitor(place.client)
+    page = visitor.open(f"/ui/models/{model}?kind=recall&recall=80&confidence=")
+    visitor.send(page, "/use")
+    asked = place.client.get(f"/models/{model}").json()["operating_point"]["objective"]
+    assert (asked["target"], asked.get("confidence")) == (0.8, None)
+
+
 def test_costs_of_thresholds_by_call(client: httpx.Client, database: Database, tmp_path: Path) -> None:
     model = store_model(database, tmp_path)
     plain = client.get(f"/models/{model}/thresholds").json()
