@@ -162,6 +162,51 @@ class DecidedByClass(JsonObject):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClassRowsToLabel(JsonObject):
+    """Unlabelled rows from whose labels most is to be learned, see `solver.class_queue`; most first.
+
+    Classes are said by their place among those of the report; -1 in `said` is a row that is left undecided.
+    """
+
+    rows: list[int]
+    said: list[int]
+    best: list[int]
+    following: list[int]
+    """The class that is next to the most probable one."""
+    probabilities: list[float]
+    following_probabilities: list[float]
+    reasons: list[str]
+    covers: list[int]
+    compared: int
+    nearest: list[float]
+    """These as of `solver.report.RowsToLabel`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoubtedClasses(JsonObject):
+    """Labelled rows of which another class is more probable; those of the least probable label first."""
+
+    rows: list[int]
+    labels: list[int]
+    probabilities: list[float]
+    """Of the labels, by models that left the row out."""
+    instead: list[int]
+    instead_probabilities: list[float]
+    judged: int
+    """Labelled rows that have such probabilities."""
+    better_than_chance: bool
+    """Whether these tell more than the shares of the classes at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassesQueue(JsonObject):
+    """Which rows of the data set to label next, and which labels look wrong."""
+
+    improve: ClassRowsToLabel
+    suspicious: DoubtedClasses
+
+
+@dataclass(frozen=True, kw_only=True)
 class MulticlassReport(JsonObject):
     """What a training of several classes was asked, what it reached, how, and what it cost."""
 
@@ -230,6 +275,7 @@ class MulticlassReport(JsonObject):
     )
     columns: list[ModelColumn] = field(default_factory=list, metadata={"exclude": True})
     curves: list[CurvePoints] = field(default_factory=list, metadata={"exclude": True})
+    queue: ClassesQueue | None = field(default=None, metadata={"exclude": True})
     feedback: FeedbackReport | None = field(default=None, metadata=_about("Null for a training without feedback."))
     labels: JoinedLabelsReport | None = field(
         default=None, metadata=_about("Null where the rows themselves had the labels.")

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve
-from solver.nearest import Likeness
+from solver.nearest import Kernel, Likeness
 from solver.report import DoubtedLabels, LabellingQueue, RowsToLabel
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -39,7 +39,8 @@ UNCOVERED: Final = "uncovered"
 
 _RESERVED: Final = 0.25
 """Share of the rows that only chance may draw."""
-_CANDIDATES: Final = 1024
+CANDIDATES: Final = 1024
+"""Unlabelled rows, at most, that are compared with each other."""
 _KNOWN: Final = 2048
 """Labelled rows, at most, that candidates are compared with."""
 _FADING: Final = 0.2
@@ -127,7 +128,7 @@ def _by_turns(given: QueueInput, some: IndexArray, chosen: Sequence[Chosen], dra
         scores=[scores[row] for row, *_ in rows],
         reasons=[reason for _, reason, _, _ in rows],
         covers=[covers for _, _, covers, _ in rows],
-        compared=min(_CANDIDATES, len(some)),
+        compared=min(CANDIDATES, len(some)),
         nearest=[round(nearest, 4) for *_, nearest in rows],
     )
 
@@ -168,12 +169,29 @@ def rows_to_label(decision: DecisionState, X: Matrix, scores: FloatArray, labell
     labelled : matrix
         Features of the labelled rows.
     """
-    nearest = np.argsort(_beyond(scores, decision.threshold), kind="stable")[:_CANDIDATES]
+    return most_telling(decision, X, _beyond(scores, decision.threshold), labelled)
+
+
+def most_telling(kernel: Kernel, X: Matrix, sureness: FloatArray, labelled: Matrix) -> list[Chosen]:
+    """Rows from whose labels a model would learn most.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        By which the model compares rows.
+    X : matrix
+        Features of unlabelled rows.
+    sureness : float64 array
+        How sure the model is of each, in any unit; 0 is the least.
+    labelled : matrix
+        Features of the labelled rows.
+    """
+    nearest = np.argsort(sureness, kind="stable")[:CANDIDATES]
     candidates = X[nearest]
     step = max(1, -(-labelled.shape[0] // _KNOWN))
-    known = Likeness(decision, labelled[::step])(candidates).max(axis=1, initial=0.0)
+    known = Likeness(kernel, labelled[::step])(candidates).max(axis=1, initial=0.0)
     weights = np.exp(-np.arange(len(nearest)) / max(1.0, _FADING * len(nearest)))
-    picks = _telling(Likeness(decision, candidates)(candidates), known, weights, MOST // 2)
+    picks = _telling(Likeness(kernel, candidates)(candidates), known, weights, MOST // 2)
     n_near = round(_NEAR * len(nearest))
     return [Chosen(int(nearest[place]), place < n_near, covers, alike) for place, covers, alike in picks]
 

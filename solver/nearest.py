@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,6 +138,26 @@ class KeptRows:
         return cls(numbers, positive, X, labelled, named)
 
 
+class Kernel(Protocol):
+    """What a decision compares rows by."""
+
+    @property
+    def kind(self) -> str:
+        """`rbf`, or another one."""
+
+    @property
+    def gamma(self) -> float:
+        """See `SharedExpansion`, also of the others."""
+
+    @property
+    def degree(self) -> int:
+        """Of a polynomial."""
+
+    @property
+    def coef0(self) -> float:
+        """Of polynomials and sigmoids."""
+
+
 class Likeness:
     """How like rows are to given ones, from 0 to 1.
 
@@ -145,12 +165,12 @@ class Likeness:
 
     Parameters
     ----------
-    decision : DecisionState
+    decision : Kernel
     B : matrix
         The given rows, which are prepared once.
     """
 
-    def __init__(self, decision: DecisionState, B: Matrix) -> None:
+    def __init__(self, decision: Kernel, B: Matrix) -> None:
         if decision.kind == "rbf":
             kernel = KernelColumns(B, "rbf", decision.gamma, decision.degree, decision.coef0)
             self._of: Callable[[Matrix], FloatArray] = kernel.block

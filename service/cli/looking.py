@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +24,14 @@ def somebody_is_there() -> bool:
     return sys.stdin.isatty()
 
 
-def ask_key(question: str) -> str:
-    """Ask for one key: y, n, s or q."""
+def ask_key(question: str, keys: str = "yn") -> str:
+    """Ask for one key: s, q, or one of `keys`."""
     print(question, end="", flush=True)
     while True:
         key = typer.getchar().lower()
         if key in ("\x03", "\x04", ""):
             raise KeyboardInterrupt
-        if key in "ynsq":
+        if key in f"{keys}sq":
             print(key)
             return key
 
@@ -95,25 +95,23 @@ def errors_by_line(given: Iterable[Answered]) -> AbstractContextManager[None]:
     return Piece([], [each.line for each in given]).errors_by_line()
 
 
-def answers(
-    file: Path, classes: tuple[str, str], writes_it: str, more: tuple[str, ...] = ()
-) -> Iterator[list[Answered]]:
+def answers(file: Path, classes: Sequence[str], writes_it: str, more: tuple[str, ...] = ()) -> Iterator[list[Answered]]:
     """Yield what a file answers, piece by piece, with what stands in the columns `more`.
 
-    Rows without an answer are left out; y and n are the second and the first of the classes.
+    Rows without an answer are left out; of two classes y and n are the second and the first.
 
     Parameters
     ----------
     file : Path
-    classes : tuple of str
-        Negative and positive.
+    classes : sequence of str
+        Negative and positive, or all of several.
     writes_it : str
         The command that writes such a file.
     more : tuple of str
     """
     from service.cli.csv_rows import CsvRows, CsvStyle, encoding_of
 
-    meant = {"n": classes[0], "y": classes[1]}
+    meant = {"n": classes[0], "y": classes[1]} if len(classes) == 2 else {}
     if not meant.keys().isdisjoint(classes):
         meant = {}  # they are labels themselves
     with file.open(encoding=encoding_of(file), newline="") as source:

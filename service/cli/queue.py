@@ -39,7 +39,9 @@ def queue(
         typer.Option(help="Rows to label next, or labelled rows whose label looks wrong."),
     ] = "improve",
     n: Annotated[int, typer.Option("--rows", "-n", min=1, max=100, help="Rows, at most.")] = 20,
-    ask: Annotated[bool, typer.Option("--ask", help="Show row after row, and take the keys y and n.")] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Show row after row, and take the keys y and n, of several classes 1 to 9.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the rows to a CSV file with a column 'answer'.")] = None,
     labels: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Send the answers of such a file as feedback.")
@@ -51,7 +53,7 @@ def queue(
         path = path_of(client, "/models", model)
         if labels is not None:
             alias, classes = _learner(client, path, model)
-            _send_file(client, labels, alias, (classes["negative"], classes["positive"]), model)
+            _send_file(client, labels, alias, classes, model)
             return
         found = client.get(f"{path}/queue?purpose={purpose}&n={n}")
         print_notes(found["warnings"])
@@ -72,33 +74,39 @@ def queue(
             _print(found, client.get(path_of(client, "/models", found["model"])))
 
 
-def _learner(client: Connection, path: str, model: str) -> tuple[str, dict[str, str]]:
-    """Return the name that feedback goes to, and the classes of its model."""
+def _learner(client: Connection, path: str, model: str) -> tuple[str, list[str]]:
+    """Return the name that feedback goes to, and the classes of its model, of two the negative one first."""
     shown = client.get(path)
     if model not in shown["aliases"] and not shown["aliases"]:
         fail(f"labels are kept for an alias, and none points at {shown['id']}: prefsvm aliases set NAME {shown['id']}")
-    return model if model in shown["aliases"] else str(shown["aliases"][0]), shown["report"]["classes"]
+    classes = shown["report"]["classes"]
+    named = classes if isinstance(classes, list) else [classes["negative"], classes["positive"]]
+    return model if model in shown["aliases"] else str(shown["aliases"][0]), named
 
 
-def _look(client: Connection, items: list[dict[str, Any]], to: dict[str, str], classes: dict[str, str]) -> None:
+def _look(client: Connection, items: list[dict[str, Any]], to: dict[str, str], classes: list[str]) -> None:
     """Show row after row, and send each answer at once."""
-    print(f"y: it is {classes['positive']}, n: it is {classes['negative']}, {KEYS}")
+    by_key = dict(zip("ny" if len(classes) == 2 else "123456789", classes, strict=False))
+    said = [f"{key}: it is {label}" for key, label in by_key.items()]
+    print(", ".join([*(reversed(said) if len(classes) == 2 else said), KEYS]))
+    if len(classes) > len(by_key):
+        print("the other classes have no key: --out writes a file that takes them")
+    question = f"{classes[1]}? " if len(classes) == 2 else "which? "
     sent = 0
     with interruptible(f"{to['alias']} keeps the answers"):
         for item in items:
             print_row(item, item["reason"])
-            key = ask_key(f"{classes['positive']}? ")
+            key = ask_key(question, "".join(by_key))
             if key == "q":
                 break
             if key == "s":
                 continue
-            label = classes["positive" if key == "y" else "negative"]
-            client.post("/feedback", {**to, "numbers": [item["row"]], "labels": [label], "drawn": item["drawn"]})
+            client.post("/feedback", {**to, "numbers": [item["row"]], "labels": [by_key[key]], "drawn": item["drawn"]})
             sent += 1
     _say_sent(sent, to["alias"])
 
 
-def _send_file(client: Connection, file: Path, alias: str, classes: tuple[str, str], model: str) -> None:
+def _send_file(client: Connection, file: Path, alias: str, classes: list[str], model: str) -> None:
     sent = 0
     try:
         for given in answers(file, classes, f"prefsvm queue {model} --out FILE", ("drawn", "dataset")):
@@ -120,12 +128,14 @@ def _say_sent(sent: int, alias: str) -> None:
 
 def _print(found: dict[str, Any], model: dict[str, Any]) -> None:
     """Print a line a row: what it holds first, as much as the terminal has room for."""
-    positive, is_labelled = model["report"]["classes"]["positive"], found["purpose"] == "suspicious"
+    classes, is_labelled = model["report"]["classes"], found["purpose"] == "suspicious"
+    # of several classes a probability is that of the label, or of what the model is nearest to
+    positive = None if isinstance(classes, list) else classes["positive"]
     columns = ("label", "its probability", "row") if is_labelled else ("called", "probability", "why", "row")
     cells = []
     for item in found["items"]:
         part = item["probability"]
-        if part is not None and is_labelled and item["label"] != positive:
+        if part is not None and is_labelled and positive is not None and item["label"] != positive:
             part = 1 - part
         why = () if is_labelled else (_why(item),)
         key = "" if item["key"] is None else f" ({_cut(item['key'], LONGEST_KEY)})"

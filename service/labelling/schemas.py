@@ -17,10 +17,17 @@ class QueuedRow(Answer):
     row: int = Field(description="Number in the data set, from 0; feedback takes it among its `numbers`.")
     key: str | None = Field(description="What names it, where the training had a `key`.")
     label: str | None = Field(
-        description="What the model calls it (null: undecided); for `suspicious` the label that it has."
+        description="What the model calls it (null: undecided), of several classes by the rule of its training; for "
+        "`suspicious` the label that it has."
     )
-    score: float = Field(description="For `suspicious` that of models which have not seen its label.")
-    probability: float | None = Field(description="Of the positive class, by this score.")
+    score: float = Field(
+        description="For `suspicious` that of models which have not seen its label. Of several classes by how much the "
+        "most probable class is ahead of the next; for `suspicious` the label of the most probable class, so below 0."
+    )
+    probability: float | None = Field(
+        description="Of the positive class, by this score; of several of the most probable one, for `suspicious` of "
+        "the label that it has."
+    )
     drawn: Literal["random", "chosen"] = Field(
         description="Feedback of it is to say the same: only `random` rows may move thresholds and figures."
     )

@@ -7,7 +7,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -19,13 +19,16 @@ from service.db.tables import DatasetRow
 from service.errors import InvalidRequest
 from service.feedback.repository import FeedbackRepository
 from service.feedback.stored_rows import contents_at, numbered_rows, shown
+from service.labelling.class_rows import improving_classes, no_judge_of_classes, suspicious_classes
 from service.labelling.errors import NoQueue
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
 from service.models.errors import ModelNotFound
 from service.models.repository import ModelFileRepository, ModelRepository, ModelShape
-from service.models.service import report_of
+from service.models.service import any_report_of
 from solver.band import Band
+from solver.classes_report import AnyReport, ClassesQueue, MulticlassReport
 from solver.report import DoubtedLabels, Report, RowsToLabel
+from solver.report import LabellingQueue as Queue
 
 MOST_BYTES = 4 << 20
 """Of the rows in one answer; there is always one row, if any is left."""
@@ -39,9 +42,9 @@ MOST_ROW_BYTES = 64 << 20
 class _Asked:
     """What is known before the rows are read."""
 
-    report: Report
+    report: AnyReport
     threshold: float
-    """The one that decides now."""
+    """The one that decides now; of several classes 0, which means nothing."""
     band: Band | None
     """And the scores around it that get no label."""
     shape: ModelShape
@@ -70,16 +73,15 @@ class QueueService:
         DamagedDataset
         """
         asked = self._asked(project_id, name, dataset_id)
-        queue = asked.report.queue
-        if queue is None:
+        if asked.report.queue is None:
             raise NoQueue("this model has no queue: it is of an older version, or was stopped early; train it again")
-        made = _improving(asked, queue.improve) if purpose == "improve" else _suspicious(asked, queue.suspicious)
+        made, warnings = _listed(asked, purpose)
         return LabellingQueue(
             model=asked.shape.id,
             dataset=asked.dataset.id,
             purpose=purpose,
             items=self._with_contents(asked, list(made), n),
-            warnings=_no_rows(queue.improve) if purpose == "improve" else _no_judge(queue.suspicious, asked.report),
+            warnings=warnings,
         )
 
     def row(self, project_id: str, name: str, dataset_id: str, number: int) -> dict[str, Any]:
@@ -105,7 +107,7 @@ class QueueService:
     def _asked(self, project_id: str, name: str, dataset_id: str | None) -> _Asked:
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
-            model_id, report, applied = report_of(session, project_id, name)
+            model_id, report, applied = any_report_of(session, project_id, name)
             shape, trained_on = models.shape(model_id), models.dataset_of(model_id)
             dataset = None if trained_on is None else DatasetRepository(session, project_id).get(trained_on)
             if dataset is None:
@@ -121,6 +123,8 @@ class QueueService:
                 for content in FeedbackRepository(session, project_id).since_training(model_id)
                 for row in orjson.loads(content)["rows"]
             )
+        if isinstance(report, MulticlassReport):
+            return _Asked(report, 0.0, None, shape, dataset, answered)
         point = report if applied is None else applied
         band = None if point.abstain is None else point.abstain.band
         return _Asked(report, point.threshold, band, shape, dataset, answered)
@@ -152,9 +156,23 @@ class QueueService:
         return items[:n]
 
 
-def _improving(asked: _Asked, queue: RowsToLabel) -> Iterator[dict[str, Any]]:
+def _listed(asked: _Asked, purpose: QueuePurpose) -> tuple[Iterator[dict[str, Any]], list[str]]:
+    """Return the rows of a list, without what they hold, and what keeps it from saying much."""
+    report = asked.report
+    if isinstance(report, MulticlassReport):
+        several = cast("ClassesQueue", report.queue)
+        if purpose == "improve":
+            return improving_classes(several.improve, report.classes), _no_rows(several.improve.rows)
+        return suspicious_classes(several.suspicious, report.classes), no_judge_of_classes(several)
+    queue = cast("Queue", report.queue)
+    if purpose == "improve":
+        return _improving(asked, report, queue.improve), _no_rows(queue.improve.rows)
+    return _suspicious(report, queue.suspicious), _no_judge(queue.suspicious, report)
+
+
+def _improving(asked: _Asked, report: Report, queue: RowsToLabel) -> Iterator[dict[str, Any]]:
     """Yield rows to label, without what they hold."""
-    classes = asked.report.classes
+    classes = report.classes
     nearest = queue.nearest or [0.0] * len(queue.rows)
     told = zip(queue.rows, queue.scores, queue.reasons, queue.covers, nearest, strict=True)
     for row, score, reason, covers, alike in told:
@@ -179,7 +197,7 @@ def _improving(asked: _Asked, queue: RowsToLabel) -> Iterator[dict[str, Any]]:
             "row": row,
             "label": {1: classes.positive, 0: None, -1: classes.negative}[called],
             "score": score,
-            "probability": _probability(asked.report, score),
+            "probability": _probability(report, score),
             "drawn": "random" if reason == "random" else "chosen",
             "reason": said if called else f"{said}; it leaves this one undecided",
         }
@@ -191,12 +209,12 @@ def _said(asked: _Asked, score: float) -> int:
     return 1 if score > band.upper else -1 if score <= band.lower else 0
 
 
-def _suspicious(asked: _Asked, queue: DoubtedLabels) -> Iterator[dict[str, Any]]:
+def _suspicious(report: Report, queue: DoubtedLabels) -> Iterator[dict[str, Any]]:
     """Yield labelled rows whose label is in doubt, without what they hold."""
-    classes = asked.report.classes
+    classes = report.classes
     for row, score, positive in zip(queue.rows, queue.scores, queue.positive, strict=True):
         label = classes.positive if positive else classes.negative
-        probability = _probability(asked.report, score) or 0.0
+        probability = _probability(report, score) or 0.0
         of_label = probability if positive else 1 - probability
         yield {
             "row": row,
@@ -215,9 +233,9 @@ def _probability(report: Report, score: float) -> float | None:
     return 1 / (1 + math.exp(-margin)) if margin > -700 else 0.0
 
 
-def _no_rows(queue: RowsToLabel) -> list[str]:
+def _no_rows(rows: list[int]) -> list[str]:
     """Return why the list never had a row."""
-    if queue.rows:
+    if rows:
         return []
     return [
         "the data set that this model was trained on has no row without a label that could be listed: train with a "

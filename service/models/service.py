@@ -63,7 +63,7 @@ from service.schemas import Page
 from solver.band import Band
 from solver.choices import is_of_classes
 from solver.class_points import promise_of_point, with_point
-from solver.classes_report import MulticlassReport, is_of_several
+from solver.classes_report import AnyReport, MulticlassReport, is_of_several
 from solver.evaluation import Sigmoid
 from solver.evaluation.probability import band_probabilities
 from solver.operating_point import Objective
@@ -569,6 +569,17 @@ def report_of(session: Session, project_id: str, name: str) -> tuple[str, Report
     models = ModelRepository(session, project_id)
     model_id = models.id_of(name)
     return model_id, *_of_two(model_id, *models.report(model_id))
+
+
+def any_report_of(session: Session, project_id: str, name: str) -> tuple[str, AnyReport, OperatingPoint | None]:
+    """Return what `report_of` does, also of several classes, without their point; errors are the others of those."""
+    models = ModelRepository(session, project_id)
+    model_id = models.id_of(name)
+    stored, applied = models.report(model_id)
+    if is_of_several(stored):
+        with _whole(model_id):
+            return model_id, MulticlassReport.from_dict(stored), None
+    return model_id, *_of_two(model_id, stored, applied)
 
 
 def _of_two(

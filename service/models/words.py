@@ -109,7 +109,7 @@ def promise_level(level: str | None, objective: Mapping[str, Any]) -> str:
 
 _NUMBER = r"(?:0?\.\d+|[01](?:\.0+)?)(?![\w%]|[.,]\d)"
 _NUMBERS = rf"(?:undefined → )?{_NUMBER}(?: → {_NUMBER})?(?: \({_NUMBER} to {_NUMBER}\))?"
-_MEASURE = r"(?:[Pp]recision|[Rr]ecall|F1|F[\d.]+|F-beta|[Ff]alse positive rate|[Hh]am loss|[Cc]onfidence)"
+_MEASURE = r"(?:[Pp]recision|[Rr]ecall|[Aa]ccuracy|F1|F[\d.]+|F-beta|[Ff]alse positive rate|[Hh]am loss|[Cc]onfidence)"
 _SHARES = re.compile(
     rf"{GIVEN}"
     rf"|\b{_MEASURE}(?: of| on its calibration rows is)?(?: at (?:least|most))? (?P<of>{_NUMBERS})"
@@ -117,6 +117,7 @@ _SHARES = re.compile(
     rf"|\b(?:at (?:least|most)|that) (?P<so>{_NUMBER})(?= (?:are|of those|was asked)\b)"
     rf"|(?:\bproved so far: |\bproved of it so far |\bproved \()at (?:least|most) (?P<proved>{_NUMBER})(?! a row)"
     rf"|\bhave not seen this label give .{{1,300}} (?P<given>{_NUMBER})$"
+    rf"|\bleast sure of rows like it, between .{{1,300}} (?P<best>{_NUMBER}) and .{{1,300}} (?P<following>{_NUMBER})$"
     rf"|\b(?:all together they say|ask for(?: at most)?|where) (?P<said>{_NUMBER})(?! a row)"
 )
 """Where sentences of the service hold shares, as `solver.promise`, `service.models.verdicts` and others write them."""

@@ -21,7 +21,7 @@ from service.jobs.schemas import Retrain
 from service.labelling.errors import NoQueue
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
 from service.models.objectives import FALSE_POSITIVE_KINDS
-from service.models.schemas import Model
+from service.models.schemas import Model, MulticlassModel
 from service.pages.bought import bought
 from service.pages.fitting import fitting
 from service.pages.forms import Form, Written, as_invalid, parsed, whole
@@ -45,6 +45,9 @@ AUDITED = ("precision", "recall", "cost", *FALSE_POSITIVE_KINDS)
 """What an audit can prove."""
 
 
+AnyModel = Model | MulticlassModel
+
+
 @dataclass(frozen=True)
 class Asked:
     """What somebody is to say."""
@@ -63,7 +66,7 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
     def show(request: Request, caller: Writer, name: str) -> Response:
         project = caller.project_id
         given = parsed(request.scope["query_string"])
-        model = services.models.get(project, name)
+        model = services.models.get_any(project, name)
         purpose, skip = _purpose(given), whole(given, "skip", MOST_SKIPPED, 0)
         alias = _alias(model, name)
         asked = _asked(services, project, model, purpose, skip)
@@ -71,13 +74,13 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
             **{"model": model, "name": name, "alias": alias, "classes": model.report.classes},
             **{"purpose": purpose, "skip": skip, "most_skipped": MOST_SKIPPED},
             "asked": asked,
+            "several": isinstance(model, MulticlassModel),
             "last": _last(services, project, given),
             "again": bool(given.text("again")),
             "given": _given(services, project, model, name),
         }
         if given.text("part") == "rows":  # a page that has answered all of its rows; the rest of it is there
             return room.page(request.scope, "asked.html", **rows)
-        audits = services.audits.list(project, None, ON_A_LIST).items
         data = fitting(services, project, model, given)
         return room.page(
             request.scope,
@@ -87,9 +90,7 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
             data=None if asked.queue is None else dict(data.named).get(asked.queue.dataset),
             enough=ENOUGH,
             once=new_id("blob"),
-            wish=objective_fields((model.operating_point or model.report).objective, AUDITED),
-            at_most=_counted_on(model),
-            audits=[audit for audit in audits if audit.model == model.id],
+            **_to_prove(services, project, model),
             fitting=data,
             **{"most_rows": MOST_ROWS, "usual_rows": AuditRequest.model_fields["rows"].default},
             bought=None if alias is None else bought(services, project, alias),
@@ -116,6 +117,18 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
         return room.redirect(request.scope, f"/ui/jobs/{job.id}")
 
 
+def _to_prove(services: Services, project: str, model: AnyModel) -> dict[str, Any]:
+    """Return what the form for an audit begins with, and the audits that there are; nothing of several classes."""
+    if isinstance(model, MulticlassModel):
+        return {}
+    audits = services.audits.list(project, None, ON_A_LIST).items
+    return {
+        "wish": objective_fields((model.operating_point or model.report).objective, AUDITED),
+        "at_most": _counted_on(model),
+        "audits": [audit for audit in audits if audit.model == model.id],
+    }
+
+
 def _back(room: Room, request: Request, name: str, form: Form, **query: str) -> Response:
     where = {"purpose": _purpose(form), "skip": form.text("skip"), **query}
     return room.redirect(request.scope, f"/ui/models/{name}/label", **where)
@@ -127,7 +140,7 @@ def _counted_on(model: Model) -> str:
     return f"{bounds['cost']:.3g}" if "cost" in bounds else ""
 
 
-def _alias(model: Model, name: str) -> str | None:
+def _alias(model: AnyModel, name: str) -> str | None:
     """Return the alias that the answers are for; None where the model has no name."""
     return name if name in model.aliases else next(iter(model.aliases), None)
 
@@ -136,7 +149,7 @@ def _purpose(form: Form) -> QueuePurpose:
     return "suspicious" if form.text("purpose") == "suspicious" else "improve"
 
 
-def _asked(services: Services, project: str, model: Model, purpose: QueuePurpose, skip: int) -> Asked:
+def _asked(services: Services, project: str, model: AnyModel, purpose: QueuePurpose, skip: int) -> Asked:
     try:
         queue = services.queue.next(project, model.id, purpose, skip + AT_ONCE, None)
     except NoQueue as problem:
@@ -162,7 +175,7 @@ def _last(services: Services, project: str, given: Form) -> Feedback | None:
         return None
 
 
-def _given(services: Services, project: str, model: Model, name: str) -> int:
+def _given(services: Services, project: str, model: AnyModel, name: str) -> int:
     """Return how many rows the next training of the alias learns that the model has not."""
     alias = _alias(model, name)
     if alias is None:

@@ -16,8 +16,10 @@ from scipy import sparse
 
 from solver.algorithms import ALGORITHMS, AUTO
 from solver.class_points import promise_of_classes
+from solver.class_queue import ClassQueueInput, class_queue_of
 from solver.classes_report import (
     ClassesFigures,
+    ClassesQueue,
     DecidedByClass,
     MulticlassControl,
     MulticlassReport,
@@ -139,6 +141,9 @@ def _train_once(task: TrainingTask, objective: ClassObjective, watch: Stopwatch)
         said = model.decision.says(model.scores(X[some]))
         costs = objective.cost_matrix(list(task.target.classes)) if objective.kind == "cost" else None
         # of one that was stopped the scores are 0, and figures would be those of no SVM
+        # a model that is trained once more has the queue of that training
+        has_queue = not watch.stopped and not (task.request.refit and len(task.test_rows))
+        queue = _queue(task, model, X, some, estimator) if has_queue else None
         has_control = control.report_.status != "stopped"
         controls = {_PLAIN_SVM: (control.scores_, control.decision_)} if has_control else {}
         tests = _on_test(task, model, controls, costs)
@@ -164,6 +169,7 @@ def _train_once(task: TrainingTask, objective: ClassObjective, watch: Stopwatch)
             encoder=encoder_of(model),
             columns=[ModelColumn(**column) for column in model.columns],
             curves=fitted.curves,
+            queue=queue,
             feedback=task.feedback(),
             excluded=task.excluded,
             timings=watch.seconds,
@@ -177,6 +183,19 @@ def _train_once(task: TrainingTask, objective: ClassObjective, watch: Stopwatch)
         )
     chosen_by = estimator._chosen_by
     return TrainedClasses(model, report, None if chosen_by is None else chosen_by.to_keep(task.request.seed))
+
+
+def _queue(
+    task: TrainingTask, model: ClassesModel, X: FloatArray | sparse.csr_array, some: IndexArray, estimator: Any
+) -> ClassesQueue | None:
+    """Which rows to label next, and which labels look wrong; see `ClassQueueInput`."""
+    if estimator._chosen_by is None:
+        return None
+    codes = task.train_codes
+    left_out = np.flatnonzero(codes >= 0)[estimator._left_out_rows]
+    return class_queue_of(
+        ClassQueueInput(model, X, codes, task.numbers, some, left_out, estimator._chosen_by.own, task.is_original)
+    )
 
 
 def _within(watch: Stopwatch, begin: float, end: float) -> Callable[[float, Mapping[str, Any]], bool]:

@@ -223,7 +223,6 @@ def test_what_there_is_not_says_so_in_one_sentence(place: Place) -> None:
     refused = [
         client.get("/models/fruit/thresholds"),
         client.get("/models/fruit/drift"),
-        client.get("/models/fruit/queue"),
         client.post("/audits", json={"model": "fruit", "dataset": dataset, "objective": AUDITED}),
     ]
     for each in refused:
@@ -310,9 +309,10 @@ def test_pages_show_what_there_is(place: Place) -> None:
     job = place.model["job_id"]
     for path in ("/ui/models", f"/ui/jobs/{job}", "/ui/jobs", "/ui"):
         assert client.get(path).status_code == 200, path
-    answer = client.get("/ui/models/fruit/label")
-    assert answer.status_code == 422
-    assert "several classes" in answer.text
+    label = client.get("/ui/models/fruit/label")
+    assert "Label rows for fruit" in label.text
+    assert 'data-key="3"><bdi>plum &lt;b&gt;</bdi>' in label.text
+    assert "Begin an audit" not in label.text
 
 
 def test_a_row_is_tried_on_its_page(place: Place) -> None:

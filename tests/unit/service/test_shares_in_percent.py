@@ -40,6 +40,14 @@ from solver.promise import promise_of
             "labelled 0.12; models that have not seen this label give 0.12 0.12",
             "labelled 0.12; models that have not seen this label give 0.12 12%",
         ),
+        (
+            "the model is least sure of rows like it, between 0.1 0.41 and b 0.39",
+            "the model is least sure of rows like it, between 0.1 41% and b 39%",
+        ),
+        (
+            "accuracy 0.87 (0.74 to 0.94) and macro-F1 0.87 (0.73 to 0.94) were reached",
+            "accuracy 87% (74% to 94%) and macro-F1 87% (73% to 94%) were reached",
+        ),
         ("recall 0.50 → undefined", "recall 50% → undefined"),
         # No shares: scores, thresholds, costs, and numbers of rows; and what is too small to be read so.
         *(

@@ -1,0 +1,74 @@
+"""Which rows of several classes to look at, in words; see `service.labelling.service`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from solver.classes_report import ClassesQueue, ClassRowsToLabel, DoubtedClasses
+
+CLOSE = 0.8
+"""Likeness from which on a row is not said to be unlike another: 1 are two rows that the model cannot tell apart."""
+
+
+def improving_classes(queue: ClassRowsToLabel, classes: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield rows to label, without what they hold."""
+    for place, row in enumerate(queue.rows):
+        reason, covers, alike = queue.reasons[place], queue.covers[place], queue.nearest[place]
+        best, following = classes[queue.best[place]], classes[queue.following[place]]
+        first, second = queue.probabilities[place], queue.following_probabilities[place]
+        close = f"between {best} {first:.2f} and {following} {second:.2f}"
+        if reason == "random":
+            said = "drawn at random: sent as such, its label also counts for rules and intervals"
+        elif reason == "unsure":
+            said = f"the model is least sure of rows like it, {close}"
+        elif alike >= CLOSE:
+            said = (
+                f"it is close to a labelled row or one before it in this list (likeness {alike:.2f} of 1), but nothing "
+                f"else tells more: {covers} of {queue.compared} unlabelled rows are more like it than like any of those"
+            )
+        elif covers > 1:
+            said = (
+                f"no label is near it: {covers} of {queue.compared} unlabelled rows are more like it than like any "
+                "labelled row or any before it in this list"
+            )
+        else:
+            said = "it is unlike any labelled row and any before it in this list"
+        called = queue.said[place]
+        yield {
+            "row": row,
+            "label": None if called < 0 else classes[called],
+            "score": round(first - second, 6),
+            "probability": first,
+            "drawn": "random" if reason == "random" else "chosen",
+            "reason": said if called >= 0 else f"{said}; it leaves this one undecided",
+        }
+
+
+def suspicious_classes(queue: DoubtedClasses, classes: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield labelled rows whose label is in doubt, without what they hold."""
+    for place, row in enumerate(queue.rows):
+        label, instead = classes[queue.labels[place]], classes[queue.instead[place]]
+        of_label, of_instead = queue.probabilities[place], queue.instead_probabilities[place]
+        yield {
+            "row": row,
+            "label": label,
+            "score": round(of_label - of_instead, 6),
+            "probability": of_label,
+            "drawn": "chosen",
+            "reason": f"labelled {label}; {instead} is the most probable, and models that have not seen this "
+            f"label give {label} {of_label:.2f}",
+        }
+
+
+def no_judge_of_classes(queue: ClassesQueue) -> list[str]:
+    """Return what keeps the list from saying anything."""
+    doubted = queue.suspicious
+    if doubted.judged == 0:
+        return ["no label could be judged: no model was trained that had not seen it"]
+    if not doubted.better_than_chance:
+        return [
+            f"models that have not seen a label tell no more of the {doubted.judged} labels than the shares of the "
+            "classes do, so that none can be doubted by them"
+        ]
+    return []
