@@ -13,8 +13,6 @@ _BLOCK_TAG = re.compile(r"(?i)</?(?:address|blockquote|br|div|dd|dt|h[1-6]|hr|li
 _TAG = re.compile(r"<[/!?a-zA-Z][^<>]*>")
 _HIDDEN = (("<!--", "-->", 2), ("<script", "</script", 7), ("<style", "</style", 6), ("<head>", "</head", 6))
 """Begin, end, and from which of its characters on the end may follow: ``<!-->`` is a whole comment."""
-_CHANGES_LENGTH = "\u0130"
-"""The one letter whose small form is longer."""
 
 
 def visible_text(source: str) -> str:
@@ -37,9 +35,8 @@ def without_tags(piece: str) -> str:
 
 def _shown(text: str) -> str:
     """Return a document without what browsers hide."""
-    lower = text
-    if _CHANGES_LENGTH not in text:  # each character is one byte here, and only letters of ASCII are looked for
-        lower = text.encode("latin-1", "replace").lower().decode("latin-1")
+    # Each character is one byte here, so that places stay the same; only letters of ASCII are looked for.
+    lower = text.encode("latin-1", "replace").lower().decode("latin-1")
     for begin, end, least in _HIDDEN:
         kept: list[str] = []
         kept_lower: list[str] = []

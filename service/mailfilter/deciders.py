@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -146,19 +146,21 @@ class Deciders:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _look_after_them(self) -> None:
+        filling: asyncio.Task[None] | None = None
         while not self._closing:
             await asyncio.sleep(TICK_SECONDS)
             for decider in self._alive:
                 decider.look()
             self._rest = max(0, self._rest - 1)
-            if not self._rest:
-                await self._fill()
+            if not self._rest and (filling is None or filling.done()):  # a fork may take long, and is not waited for
+                filling = self._begin(self._fill())
 
     async def _fill(self) -> None:
         """Have as many of them as there shall be, as far as they can be had."""

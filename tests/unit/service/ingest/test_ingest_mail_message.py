@@ -423,6 +423,6 @@ def test_html_is_read_as_far_as_its_words_are_looked_at() -> None:
     )
 
 
-@pytest.mark.parametrize("around", ["", "é", "水", "\u212a"])
+@pytest.mark.parametrize("around", ["", "é", "水", "\u212a", "\u0130"])
 def test_hidden_html_is_found_in_capitals(around: str) -> None:
     assert visible_text(f"{around}a<SCRIPT>x</ScRiPt>b<!--{around}-->c{around}") == f"{around}abc{around}"
