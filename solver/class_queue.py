@@ -19,7 +19,7 @@ from solver.multiclass.file import ClassesModel
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 _ERRORS_ABOVE_CHANCE: Final = 2.0
-"""Standard errors by which probabilities have to tell more than the shares of the classes do."""
+"""Standard deviations by which labels have to be the most probable class more often than by chance."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ def _two_best(probabilities: FloatArray) -> tuple[IndexArray, IndexArray, FloatA
 def doubted_classes(numbers: IndexArray, codes: NDArray[Any], probabilities: FloatArray) -> DoubtedClasses:
     """Labelled rows of which another class is more probable, by models that have not seen the label.
 
-    Those of the least probable label come first. Probabilities that tell no more than the shares of the classes, by
-    more than chance explains, contradict none.
+    Those of the least probable label come first. Models that agree with the labels no more often than chance explains
+    contradict none.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def doubted_classes(numbers: IndexArray, codes: NDArray[Any], probabilities: Flo
     n = len(codes)
     own = probabilities[np.arange(n), codes]
     best = np.argmax(probabilities, axis=1) if n else np.empty(0, dtype=np.intp)
-    knows = _tells_more_than_shares(own, codes)
+    knows = _agrees_more_than_chance(best, codes)
     order = np.argsort(own, kind="stable")
     order = order[best[order] != codes[order]][: MOST if knows else 0]
     return DoubtedClasses(
@@ -147,12 +147,12 @@ def doubted_classes(numbers: IndexArray, codes: NDArray[Any], probabilities: Flo
     )
 
 
-def _tells_more_than_shares(own: FloatArray, codes: NDArray[Any]) -> bool:
-    """Whether probabilities of the labels are higher than the shares of these, by the logarithms' mean and error."""
-    n = len(own)
+def _agrees_more_than_chance(best: IndexArray, codes: NDArray[Any]) -> bool:
+    """Whether labels are the most probable class more often than if each class were said of as many rows by lot."""
+    n = len(codes)
     if n < 2:
         return False
-    # each share without the row itself, which no model has seen either
-    shares = np.maximum(np.bincount(codes)[codes] - 1, 0.5) / (n - 1)
-    gains = np.log(np.maximum(own, 1e-12)) - np.log(shares)
-    return bool(gains.mean() > _ERRORS_ABOVE_CHANCE * gains.std(ddof=1) / math.sqrt(n))
+    said = np.bincount(best, minlength=int(codes.max()) + 1)
+    shares = np.bincount(codes, minlength=len(said)) / n
+    expected, variance = float(said @ shares), float(said @ (shares * (1 - shares)))
+    return int(np.count_nonzero(best == codes)) - expected > _ERRORS_ABOVE_CHANCE * math.sqrt(variance)

@@ -195,7 +195,7 @@ class DoubtedClasses(JsonObject):
     judged: int
     """Labelled rows that have such probabilities."""
     better_than_chance: bool
-    """Whether these tell more than the shares of the classes at all."""
+    """Whether these agree with the labels more often than chance does."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,7 +68,7 @@ def no_judge_of_classes(queue: ClassesQueue) -> list[str]:
         return ["no label could be judged: no model was trained that had not seen it"]
     if not doubted.better_than_chance:
         return [
-            f"models that have not seen a label tell no more of the {doubted.judged} labels than the shares of the "
-            "classes do, so that none can be doubted by them"
+            f"models that have not seen a label agree with the {doubted.judged} labels no more often than chance does, "
+            "so that none can be doubted by them"
         ]
     return []

@@ -64,6 +64,31 @@ class Cross:
     share_log_loss: float
     left_out: LeftOutProbabilities | None
 
+    def kept(self, seed: int) -> KeptCross | None:
+        """What a fitted classifier goes on to hold: all probabilities of very many rows would be six times as large."""
+        if self.left_out is None:
+            return None
+        return KeptCross(self.rows, self.left_out.own, self.left_out.to_keep(seed))
+
+
+@dataclass(frozen=True)
+class KeptCross:
+    """What is kept of a `Cross` whose rules chose by probabilities, for a training that tells more of its rows.
+
+    Attributes
+    ----------
+    rows : int array
+        As of `Cross`.
+    own : float64 array of shape (n, classes)
+        Probabilities of each row that it had no say in.
+    chosen_by : LeftOutProbabilities
+        As many of them as may be kept with a model.
+    """
+
+    rows: IndexArray
+    own: FloatArray
+    chosen_by: LeftOutProbabilities
+
 
 def cross_decided(
     left_out: LeftOutScores,

@@ -262,8 +262,8 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         if left_out is not None:
             crossed = cross_decided(left_out, known, plain, objective, labels)
         self.decision_ = plain if crossed is None else crossed.decision
-        self._chosen_by = None if crossed is None else crossed.left_out
-        self._left_out_rows = None if crossed is None else crossed.rows
+        seed = self.estimator.random_state
+        self._left_out = None if crossed is None else crossed.kept(seed if isinstance(seed, int) else 0)
         if crossed is None and objective is not None:
             raise ValueError("the training was stopped before rows were left out: no class can be chosen by them")
         controls = {}

@@ -181,21 +181,20 @@ def _train_once(task: TrainingTask, objective: ClassObjective, watch: Stopwatch)
                 *_worthless(fitted),
             ],
         )
-    chosen_by = estimator._chosen_by
-    return TrainedClasses(model, report, None if chosen_by is None else chosen_by.to_keep(task.request.seed))
+    left_out = estimator._left_out
+    return TrainedClasses(model, report, None if left_out is None else left_out.chosen_by)
 
 
 def _queue(
     task: TrainingTask, model: ClassesModel, X: FloatArray | sparse.csr_array, some: IndexArray, estimator: Any
 ) -> ClassesQueue | None:
     """Which rows to label next, and which labels look wrong; see `ClassQueueInput`."""
-    if estimator._chosen_by is None:
+    left_out = estimator._left_out
+    if left_out is None:
         return None
     codes = task.train_codes
-    left_out = np.flatnonzero(codes >= 0)[estimator._left_out_rows]
-    return class_queue_of(
-        ClassQueueInput(model, X, codes, task.numbers, some, left_out, estimator._chosen_by.own, task.is_original)
-    )
+    rows = np.flatnonzero(codes >= 0)[left_out.rows]
+    return class_queue_of(ClassQueueInput(model, X, codes, task.numbers, some, rows, left_out.own, task.is_original))
 
 
 def _within(watch: Stopwatch, begin: float, end: float) -> Callable[[float, Mapping[str, Any]], bool]:

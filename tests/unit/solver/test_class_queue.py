@@ -70,14 +70,20 @@ def test_a_training_lists_rows_between_classes_and_labels_that_are_wrong(scheme:
 
 
 def test_labels_at_random_are_doubted_by_nobody() -> None:
-    rng = np.random.default_rng(0)
+    # by models that were trained on them: what they left out has the shares of what they learned, and that told once
+    X, _, _ = clouds()
     told = 0
-    for _ in range(40):
-        codes = rng.choice(3, 150, p=[0.6, 0.3, 0.1])
-        shares = np.bincount(codes, minlength=3) / 150
-        noise = rng.dirichlet(20 * shares, 150)  # about the shares, as calibrated probabilities of nothing are
-        found = doubted_classes(np.arange(150), codes, noise)
+    for seed in range(12):
+        labels = np.array([None] * ROWS, dtype=object)
+        labels[:LABELLED] = np.random.default_rng(seed).permutation(np.array(CLASSES, dtype=object)[np.arange(90) % 3])
+        request = TrainingRequest(
+            algorithm="svm", objective={"kind": "macro_f1"}, scheme="one_vs_rest", test_fraction=0, seed=seed
+        )
+        made = train(MatrixData(X), labels, request)
+        assert isinstance(made, TrainedClasses)
+        assert made.report.queue is not None
+        found = made.report.queue.suspicious
         told += found.better_than_chance
-        assert bool(found.rows) == found.better_than_chance
+        assert bool(found.rows) <= found.better_than_chance
     assert told <= 2
     assert doubted_classes(np.empty(0, int), np.empty(0, int), np.empty((0, 3))).rows == []
