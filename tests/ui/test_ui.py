@@ -230,8 +230,12 @@ def test_upload_train_move_label_train_again_compare_and_go_back(
     tab.press("a.button[href$=train]")
     assert tab.run("document.getElementById('target').value") == "ripe"
     tab.run("document.querySelector('[name=positive][value=yes]').click()")
-    tab.run("document.querySelector('[name=objective][value=precision]').click()")
+    tab.run("document.querySelector('[name=objective][value=both]').click()")
+    tab.fill("#precision", "70")
+    assert tab.run("document.querySelector('[name=objective]:checked').value") == "both"
+    tab.run("document.querySelector('[name=objective][value=recall]').click()")
     tab.fill("#precision", "80")
+    assert tab.run("document.querySelector('[name=objective]:checked').value") == "precision"
     tab.fill("#alias", "ripe")
     tab.until("document.getElementById('curl').textContent.includes('0.8')")
     tab.until("document.getElementById('curl').textContent.includes('ripe')")
