@@ -47,7 +47,7 @@ OF_SEVERAL = {"macro_f1": "macro_f1", "accuracy": "accuracy", "class_cost": "cos
 """Objectives of several classes as the form calls them, and as the call does."""
 FLOOR, COST = "floor-", "cost-of-"
 """How names of fields begin: then come measure and class, or as JSON the true class and the one that is said."""
-USUAL = {"precision": "95", "recall": "95", "lost": "0.1", "missed": "20", "alarm": "1"}
+USUAL = {"precision": "95", "recall": "95", "lost": "0.1", "missed": "5", "alarm": "1"}
 """What stands in the fields of objectives before anybody has written there."""
 MOST_PRICED = 12
 """Classes whose costs have a field each."""

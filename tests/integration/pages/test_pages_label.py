@@ -17,6 +17,7 @@ from service.db.tables import DEFAULT_PROJECT, AuditItemRow, AuditRow, JobRow
 from service.pages import labelling
 from service.pages.objectives import objective_fields
 from service.settings import Settings
+from solver.audits import rows_to_prove
 from solver.evaluation.counts import ConfusionCounts
 from solver.operating_point import Objective
 from solver.promise import promise_of
@@ -316,9 +317,11 @@ def test_each_thing_that_an_audit_may_prove_has_a_value_of_its_own(place: Place)
     assert {name: fields[name] for name in ("kind", "precision", "recall", "confidence", "rows")} == {
         **{"kind": "recall", "precision": "95", "recall": "70", "confidence": "95", "rows": ""}
     }
-    assert "is so 62 rows, all of them right, prove 95%. Of what is “ spam ”, it finds at least % Takes hundreds" in (
-        page.text
-    )
+    proofs = {percent: rows_to_prove(percent / 100, 1.0, 0.95, 1000) for percent in (90, 95, 99)}
+    assert (
+        f"is so With a confidence of 95%, {proofs[90]} rows that are all so prove 90%, {proofs[95]} prove 95%, and "
+        f"{proofs[99]} prove 99%. Of what is “ spam ”, it finds at least % Takes hundreds"
+    ) in page.text
 
 
 def test_the_next_rows_wait_on_the_page_and_come_by_themselves(place: Place) -> None:
@@ -477,6 +480,7 @@ def test_only_what_is_proven_of_the_threshold_in_use_stands_in_a_green_box(
     visitor.open(f"/ui/models/{alias}")
     (shown,) = re.findall(rf'<div class="note ([a-z]*)"><p>{standing.capitalize()} after', visitor.answer.text)
     assert shown == box
+    assert ("Refuted by an audit" in visitor.answer.text) == (standing == "refuted" and box == "bad")
 
 
 def test_labels_prove_what_a_confidence_was_asked_for(place: Place) -> None:
