@@ -40,7 +40,7 @@ def too_few_for(
         if target == 1.0:
             continue  # no number of labels would do, which is said elsewhere
         if objective.confidence is not None:
-            testing, fewest = _fewest_to_certify(objective, target, test_fraction)
+            testing, fewest = _fewest_to_certify(objective, objective.confidence, target, test_fraction)
             if rows - _held_out(rows, test_fraction) < testing:
                 sure = f"certify {wanted} with confidence {objective.confidence:g}, even without an error among them"
                 return f"{rows} {whose} are too few to {sure}; it takes {_some(fewest)}, or {fewer}"
@@ -75,10 +75,9 @@ def _fewest_to_be_likely(target: float, test_fraction: float) -> int:
     return high
 
 
-def _fewest_to_certify(objective: Objective, target: float, test_fraction: float) -> tuple[int, int]:
+def _fewest_to_certify(objective: Objective, confidence: float, target: float, test_fraction: float) -> tuple[int, int]:
     """Rows that take part in training, and all of them, for the exact bound to reach the target without an error."""
-    assert objective.confidence is not None  # noqa: S101 (the caller has looked)
-    testing = math.ceil(math.log(1.0 - objective.confidence) / math.log(target) - 1e-9)
+    testing = math.ceil(math.log(1.0 - confidence) / math.log(target) - 1e-9)
     if objective.certificate == "strict":  # half of them test it
         testing *= 2
     return testing, math.ceil(testing / (1.0 - test_fraction) - 1e-9)
