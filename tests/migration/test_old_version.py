@@ -55,8 +55,8 @@ def old_version(tmp_path: Path) -> Path:
     before = f"{added}^" if added else "HEAD"
     if subprocess.run(["git", "-C", ROOT, "rev-parse", "-q", "--verify", before], capture_output=True).returncode != 0:
         pytest.skip(f"the Git history here is cut off before {added}")
-    archive = git("archive", before, "service", "solver", "worker", "migrations", "tests/integration/api_support.py",
-                  "tests/integration/database_roles.py", "pyproject.toml")  # fmt: skip
+    helpers = ":(glob)tests/integration/*.py"  # one imports others
+    archive = git("archive", before, "service", "solver", "worker", "migrations", helpers, "pyproject.toml")
     folder = tmp_path / "old"
     with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
