@@ -22,13 +22,6 @@ PROSE_WORDS: Final = 3
 SAMPLED_TEXTS: Final = 1000
 SAMPLED_CHARACTERS: Final = 1000
 
-# How much columns of names count beside others, of which one that is no text counts 1. Names say less than prose, and
-# at its full weight a column that says nothing takes more away.
-WEIGHT_OF_NAMES: Final = 0.5
-# Names equal an earlier one in such a share of the rows at least; in a part of the rows as the square of that part.
-LEAST_AGAIN: Final = 0.1
-FEWEST_AGAIN: Final = 2
-
 # Chinese, Japanese and Korean characters are a word each: nothing separates the words of those languages.
 IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _LETTERS: Final = re.compile(rf"[{IDEOGRAPHS}]|[^\W\d_{IDEOGRAPHS}]{{2,}}")
@@ -49,9 +42,6 @@ LIKE_A_DATE: Final = re.compile(
     r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}"
     r"|[0-9]{1,2}[ -][A-Za-z]{3,9}[ -][0-9]{4}|[A-Za-z]{3,9} [0-9]{1,2},? [0-9]{4}"
 )
-
-# a number and its unit, such as 324mg
-_MEASURED: Final = re.compile(r"-?[0-9]+(?:[.,][0-9]+)? ?[A-Za-zµμ°]{1,8}")
 
 
 def is_free_text(values: Sequence[str], distinct: int, rows: int) -> bool:
@@ -75,28 +65,6 @@ def is_free_text(values: Sequence[str], distinct: int, rows: int) -> bool:
 def looks_like_an_identifier(distinct: int, rows: int) -> bool:
     """Whether texts that are no words differ in too many rows to be categories; parameters as `is_free_text`."""
     return distinct > min(MAX_LEVELS, max(10, rows / 2))
-
-
-def are_names(values: Sequence[str], distinct: int, seen: int, rows: int) -> bool:
-    """Whether a column holds names: too many different texts for categories, of which some come again.
-
-    Such are towns, employers, codes of products. What nearly never comes again is taken for keys of the rows; dates
-    that cannot be read, and numbers with units, are no names either.
-
-    Parameters
-    ----------
-    values : sequence of str
-        The first 1,001 different values, or all, in the order of the rows.
-    distinct, rows : int
-        As of `is_free_text`.
-    seen : int
-        How many rows have one of `values`, up to the first one that has the last of them where these are 1,001.
-    """
-    if not values or not looks_like_an_identifier(distinct, rows) or LIKE_A_DATE.match(values[0]):
-        return False
-    again = seen - len(values)
-    is_repeated = again >= max(FEWEST_AGAIN, LEAST_AGAIN * seen**2 / rows)
-    return is_repeated and not all(map(_MEASURED.fullmatch, values))
 
 
 def looks_like_prose(values: Sequence[str]) -> bool:
@@ -149,14 +117,6 @@ def _words(values: Sequence[str]) -> list[int]:
     """Count the words of each text of a sample."""
     sample = values[:: max(1, len(values) // SAMPLED_TEXTS)]
     return [len(_LETTERS.findall(normalized(text[:SAMPLED_CHARACTERS])[0])) for text in sample]
-
-
-def names_warning(name: str, distinct: str, rows: int, instead: str) -> str:
-    """What to say of a column of names; `instead` is how to have it otherwise."""
-    return (
-        f"column {name!r} has {distinct} different values in {rows:,} rows: too many for categories, so it is taken as "
-        f"text, by its words and runs of characters; to have it otherwise: {instead}"
-    )
 
 
 def identifier_warning(name: str, reason: str) -> str:

@@ -78,11 +78,6 @@ class Column(Answer):
         description="Why the column is taken for an index, a counter, an id or a key. A training leaves it out, unless "
         "its `features` name it in `include` or `kinds`.",
     )
-    names: bool = Field(
-        default=False,
-        description="Whether its texts are names of something: too many for categories, of which some come again. A "
-        "training takes them as text that counts half, unless it is told their kind.",
-    )
     length: int | None = Field(default=None, description="Numbers of each vector.")
     norm_min: float | None = Field(default=None, description="Least length (Euclidean norm) of the vectors.")
     norm_mean: float | None = Field(default=None, description="Their mean length.")

@@ -51,8 +51,6 @@ class ColumnProfile:
         Text of digits only that begins with a zero occurs, so the column would not survive as numbers.
     identifier : str, optional
         Why it is taken for an index, a counter, an id or a key, see `service.ingest.identifiers`.
-    names : bool, optional
-        True for text that is names: too many for categories, of which some come again.
     missing_words : dict of str to int, optional
         Words in a column of numbers that count as missing, as they are spelt, and how often they occur.
     plus_minus_one : bool, optional
@@ -83,7 +81,6 @@ class ColumnProfile:
     constant: bool | None = None
     leading_zeros: bool | None = None
     identifier: str | None = None
-    names: bool | None = None
     missing_words: dict[str, int] | None = None
     plus_minus_one: bool | None = None
     count: int | None = None

@@ -19,16 +19,9 @@ from service.ingest.labels import BOOLEANS
 from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
 from service.ingest.limits import MAX_NAME_CHARACTERS as MAX_LISTED_CHARACTERS
 from service.ingest.numbers import array_values, has_leading_zeros, has_outer_blanks, plain_numbers
-from service.ingest.options import Kind, correction
+from service.ingest.options import Kind
 from service.ingest.profile import ColumnProfile
-from solver.kinds import (
-    LIKE_A_DATE,
-    are_names,
-    consists_of_words,
-    is_free_text,
-    looks_like_an_identifier,
-    names_warning,
-)
+from solver.kinds import LIKE_A_DATE, consists_of_words, is_free_text, looks_like_an_identifier
 from solver.labels import is_missing_word
 
 TIMES = (946_684_800, 2_208_988_800)
@@ -69,7 +62,6 @@ class ColumnStatistics:
         self._distinct = 0
         self._values: pa.Array | None = None  # those counted, until there are enough
         self._sample: list[Any] = []
-        self._seen = 0  # texts up to the one with which there are enough different ones
         self._counts: dict[Any, int] | None = {}
         self._min = math.inf
         self._max = -math.inf
@@ -89,14 +81,10 @@ class ColumnStatistics:
             return
         # A slice first: most columns with many values show it at once.
         for part in (array[: 2 * MAX_DISTINCT], array[2 * MAX_DISTINCT :]):
-            if self._distinct == MAX_DISTINCT:
-                break
-            known = self._values
             if self._counts is not None:
                 self._count_values(part)
-            else:
+            elif self._distinct < MAX_DISTINCT:
                 self._count_distinct(pc.unique(part.drop_null()))
-            self._seen += 0 if self._is_number else self._seen_of(part, known)
         if not self._is_number:
             self._leading_zeros = self._leading_zeros or has_leading_zeros(array)
             self.outer_blanks = self.outer_blanks or has_outer_blanks(array)
@@ -188,15 +176,6 @@ class ColumnStatistics:
         bounds = [*(self._text_bounds or ()), *pc.min_max(array).as_py().values()]
         self._text_bounds = [min(bounds), max(bounds)] if _YEAR_FIRST.match(min(bounds)) else []
 
-    def _seen_of(self, part: pa.Array, known: pa.Array | None) -> int:
-        """How many texts of a part come before there are enough different ones, and with it; `known` came before."""
-        if self._distinct < MAX_DISTINCT:
-            return int(len(part) - part.null_count)
-        before = 0 if known is None else len(known)
-        texts = part.drop_null() if known is None else pa.concat_arrays([known, part.drop_null()])
-        codes: NDArray[np.int32] = array_values(texts.dictionary_encode().indices, np.int32)
-        return int(np.argmax(codes == MAX_DISTINCT - 1)) + 1 - before
-
     def _count_values(self, array: pa.Array) -> None:
         assert self._counts is not None  # noqa: S101 (the caller has looked)
         present = array.drop_null()
@@ -256,7 +235,6 @@ class ColumnStatistics:
             constant=self._distinct + (self._missing > 0) <= 1,
             leading_zeros=None if self._is_number else self._leading_zeros,
             identifier=None if is_known or kind == "date" else self._identifier.reason(),
-            names=True if kind == "text" and not is_known and self._are_names() else None,
             plus_minus_one=True if not self._is_number and set(self._sample) == {"-1", "+1"} else None,
         )
 
@@ -292,11 +270,6 @@ class ColumnStatistics:
 
         return may_be_day_or_month(sample)
 
-    def said_of_names(self) -> str:
-        """Say that these are names, which a training takes as text; known after `profile`."""
-        distinct = f"more than {MAX_DISTINCT - 1:,}" if self._distinct == MAX_DISTINCT else f"{self._distinct:,}"
-        return names_warning(self.name, distinct, self._rows, correction(self.name, "category"))
-
     def looks_left_out(self) -> bool:
         """Whether these are texts that a training leaves out as an identifier, although most have words in them.
 
@@ -323,12 +296,7 @@ class ColumnStatistics:
 
             if guess_format(sample) is not None:
                 return "date"
-        is_text = is_free_text(sample, self._distinct, self._rows) or self._are_names()
-        return "text" if is_text else "category"
-
-    def _are_names(self) -> bool:
-        is_prose = is_free_text(self._sample, self._distinct, self._rows)
-        return not is_prose and are_names(self._sample, self._distinct, self._seen, self._rows)
+        return "text" if is_free_text(sample, self._distinct, self._rows) else "category"
 
     def _listed_values(self) -> dict[str, int] | None:
         if self._counts is None:

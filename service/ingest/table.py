@@ -852,9 +852,6 @@ class _TableWriter:
             if position not in self._kinds and column.holds_quoted_numbers
         ]
         warnings += [
-            column.said_of_names() for column, profile in zip(self._columns, profiles, strict=True) if profile.names
-        ]
-        warnings += [
             f"column {column.name!r}: nearly all of its short texts differ, so a training leaves it out as an "
             f"identifier; if its words matter, make it a text: {correction(column.name, 'text')}"
             for position, (column, profile) in enumerate(zip(self._columns, profiles, strict=True))

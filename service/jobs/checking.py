@@ -704,10 +704,9 @@ def _estimate(
 
 
 def _has_text(request: dict[str, Any], dataset: DatasetRow, identifiers: Mapping[str, str]) -> bool:
-    """Tell whether free text that is no names is among the features, as far as the profile says."""
+    """Tell whether free text is among the features, as far as the profile says."""
     features = request["features"]
-    kinds = {column["name"]: column["kind"] for column in dataset.columns if not column.get("names")}
-    kinds |= features["kinds"]
+    kinds = {column["name"]: column["kind"] for column in dataset.columns} | features["kinds"]
     chosen = set(kinds if features["include"] is None else features["include"]) - {
         *features["exclude"],
         *identifiers,

@@ -31,16 +31,7 @@ from solver.features.progress import Passes
 from solver.features.rows import RawValues, RowReader
 from solver.features.texts import TermShares, TextColumns, TextOptions
 from solver.features.vectors import VectorArray, VectorColumns
-from solver.kinds import (
-    MAX_LEVELS,
-    WEIGHT_OF_NAMES,
-    are_names,
-    consists_of_words,
-    is_free_text,
-    looks_like_an_identifier,
-    looks_like_prose,
-    names_warning,
-)
+from solver.kinds import consists_of_words, is_free_text, looks_like_an_identifier
 from solver.reading import Reading, ReadingError, number_text
 from solver.typing import FloatArray, IndexArray
 
@@ -140,10 +131,9 @@ class TableFeatures:
 
     Numbers are standardised and cut, see `NumberColumns`. Columns of text are dates where each value is one
     (`DateColumns`); free text where many values differ and are made of words (`TextColumns`, `solver.kinds`); else
-    categories (`CategoryColumns`). Texts that are too many for categories (more than 1000 different ones, or more than
-    10 in more than half of the rows) are names where some come again: texts as well, of half the weight, and none for
-    an encoder. Columns that cannot help are left out, each with a warning: those with one value only, and texts of
-    which nearly none comes again, which look like identifiers.
+    categories (`CategoryColumns`). Columns that cannot help are left out, each with a warning: those with one value
+    only, and texts that look like identifiers (more than 1000 different ones, or more than 10 in more than half of the
+    rows).
 
     Each vector is one block of features (`VectorColumns`).
 
@@ -188,8 +178,6 @@ class TableFeatures:
         than 5 % are non-zero.
     warnings : list of str
         What `fit` left out, and why.
-    has_prose : bool
-        Whether `fit` made features of words of texts that are no names.
     """
 
     kind: Literal["table"] = "table"
@@ -220,7 +208,6 @@ class TableFeatures:
         self.keep_words = keep_words
         self.readings: dict[str, Reading] = {}
         self.warnings: list[str] = []
-        self.has_prose = False
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
@@ -253,7 +240,6 @@ class TableFeatures:
         dates: dict[str, tuple[Sequence[str | None], str]] = {}
         texts: dict[str, Sequence[str | None]] = {}
         vectors: dict[str, VectorArray] = {}
-        names: dict[str, float] = {}
         chosen = frozenset(chosen_names(table.columns, self.include, self.exclude))
         for place, (name, column) in enumerate(table.columns.items()):
             progress(_SEEN * place / len(table.columns))
@@ -270,13 +256,11 @@ class TableFeatures:
                 raise FeatureError(f"column {name!r} holds {column.kind}s and cannot be of the kind {given!r}")
             values = _as_texts(column)
             levels = sorted({value for value in values if value is not None})
-            kind, date_format = self._kind(name, column, values, levels)
+            kind, date_format = self._kind(name, column, levels, given, len(values))
             if kind == "date":
                 dates[name] = (values, date_format)
             elif kind == "text":
                 texts[name] = values
-                if given is None and not looks_like_prose(levels):
-                    names[name] = WEIGHT_OF_NAMES
             elif kind == "category":
                 categories[name] = values
         progress(_SEEN)
@@ -286,8 +270,7 @@ class TableFeatures:
             lambda share: progress(_SEEN + (1 - _SEEN) * share),
         )
         of_words = texts if self.text.passes else {}
-        weights = names | self.text_weights
-        text_columns, entries = TextColumns.fit(of_words, self.text, self.warnings, passes, labelled, weights)
+        text_columns, entries = TextColumns.fit(of_words, self.text, self.warnings, passes, labelled, self.text_weights)
         date_columns = DateColumns.fit(dates, indicate, self.warnings, passes)
         readings = {name: column.reading for name, column in table.columns.items() if column.reading is not None}
         for name, unreadable in date_columns.unreadable.items():
@@ -297,13 +280,10 @@ class TableFeatures:
         category_columns = CategoryColumns.fit(categories, indicate, self.missing == "impute", self.warnings)
         beside = number_columns.width + date_columns.width + len(category_columns.names) + len(text_columns.names)
         vector_columns = VectorColumns.fit(vectors, beside, self.warnings)
-        # without terms an encoder is all that there is
-        prose = {name: values for name, values in texts.items() if name not in names or not self.text.passes}
-        encoded = EncodedTexts.fit(self._groups(prose), self.encoder, beside, self.warnings)
+        encoded = EncodedTexts.fit(self._groups(texts), self.encoder, beside, self.warnings)
         if texts and not self.text.passes and not encoded.width:
             raise FeatureError(_NO_TERMS)
         self._set(number_columns, date_columns, vector_columns, encoded, category_columns, text_columns, readings)
-        self.has_prose = any(name not in names for name in text_columns.names)
         progress(1.0)
         if self.n_features == 0:
             raise FeatureError(
@@ -325,10 +305,9 @@ class TableFeatures:
         return [group for group in found if group]
 
     def _kind(
-        self, name: str, column: Column, values: Sequence[str | None], levels: list[str]
+        self, name: str, column: Column, levels: list[str], given: str | None, n_rows: int
     ) -> tuple[FeatureKind | None, str]:
         """What a column is, with its format if it is a date; None if it is to be left out."""
-        given, n_rows = self.kinds.get(name), len(values)
         if given is not None:
             if given not in FEATURE_KINDS:
                 raise FeatureError(f"column {name!r}: its kind must be one of {', '.join(FEATURE_KINDS)}")
@@ -347,10 +326,6 @@ class TableFeatures:
                 "days may as well be months; it is taken for texts here"
             )
         if guessed == "text" or (guessed != "category" and is_free_text(levels, len(levels), n_rows)):
-            return "text", ""
-        if guessed is None and _are_names(values, len(levels)):
-            instead = json.dumps({"features": {"kinds": {name: "category"}}}, ensure_ascii=False)
-            self.warnings.append(names_warning(name, f"{len(levels):,}", n_rows, instead))
             return "text", ""
         if not looks_like_an_identifier(len(levels), n_rows):
             return "category", ""
@@ -712,18 +687,6 @@ class TableFeatures:
             raise StateError("table features: a column is named twice")
         self.sparse = meta["sparse"]
         return self
-
-
-def _are_names(values: Sequence[str | None], distinct: int) -> bool:
-    different: dict[str, None] = {}
-    seen = 0
-    for value in values:
-        if value is not None:
-            different[value] = None
-            seen += 1
-            if len(different) > MAX_LEVELS:
-                break
-    return are_names(list(different), distinct, seen, len(values))
 
 
 def _as_texts(column: Column) -> list[str | None]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encoder_server import Trigrams
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -23,7 +22,6 @@ from solver.features import (
     StateError,
     Table,
     TableFeatures,
-    TextOptions,
     missing_values,
     table_from_rows,
 )
@@ -102,62 +100,16 @@ def test_columns_that_cannot_help_are_left_out_with_a_warning() -> None:
     assert {warning.split("'")[1] for warning in features.warnings} == {"constant", "empty", "id", "same", "nothing"}
 
 
-def test_more_than_a_thousand_levels_are_names_and_a_thousand_are_categories() -> None:
+def test_more_than_a_thousand_levels_are_left_out() -> None:
     n = 4000
-    data = table(numbers("x", *range(n)), texts("many", *map(str, np.random.default_rng(0).integers(0, 1100, n))))
-    assert TableFeatures().fit(data).columns[-1] == {"name": "many", "kind": "text"}
-    assert TableFeatures(guessed={"many": "category"}).fit(data).feature_names == ["x"]  # as older uploads said
+    data = table(numbers("x", *range(n)), texts("many", *[str(i % 1001) for i in range(n)]))
+    features = TableFeatures().fit(data)
+    assert features.feature_names == ["x"]
     features = TableFeatures().fit(table(texts("many", *[str(i % 1000) for i in range(n)])))
     assert features.n_features == 1000
     parts, owners = features.feature_parts  # what explanations ask for
     assert parts == [("column", "many")]
     assert owners.tolist() == [0] * 1000
-
-
-def names_of(n: int, different: int) -> list[str]:
-    return [f"Town-{'abcdefghij'[i % 10]}{i % different:02d}" for i in range(n)]
-
-
-def test_names_that_come_again_are_texts_of_half_the_weight() -> None:
-    data = table(numbers("x", *range(40)), texts("town", *names_of(40, 30)))
-    features = TableFeatures().fit(data)
-    assert features.columns == [{"name": "x", "kind": "number"}, {"name": "town", "kind": "text"}]
-    X = features.transform(data)[0]
-    np.testing.assert_allclose(np.linalg.norm(X[:, 1:], axis=1), 0.5)
-    assert not features.has_prose
-    (said,) = features.warnings
-    assert said.startswith("column 'town' has 30 different values in 40 rows: too many for categories")
-    assert said.endswith('to have it otherwise: {"features": {"kinds": {"town": "category"}}}')
-    asked = TableFeatures(kinds={"town": "text"}).fit(data)
-    np.testing.assert_allclose(np.linalg.norm(asked.transform(data)[0][:, 1:], axis=1), 1.0)
-    assert (asked.has_prose, asked.warnings) == (True, [])
-    levels = TableFeatures(kinds={"town": "category"}).fit(data)
-    assert (levels.n_features, levels.warnings) == (31, [])
-    again = TableFeatures.from_state(*features.state())
-    np.testing.assert_array_equal(again.transform(data)[0], X)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        names_of(40, 38),
-        [f"{i % 30}mg" for i in range(40)],
-        [f"2/{i % 30 % 12 + 1}/{1950 + i % 30}" for i in range(40)],
-    ],
-    ids=["keys", "units", "dates"],
-)
-def test_keys_units_and_dates_that_cannot_be_read_are_no_names(values: list[str]) -> None:
-    features = TableFeatures().fit(table(numbers("x", *range(40)), texts("s", *values)))
-    assert features.feature_names == ["x"]
-    assert "look like an identifier" in features.warnings[0]
-
-
-def test_names_are_not_encoded_beside_their_terms() -> None:
-    data = table(texts("town", *names_of(40, 30)), texts("note", *["what people say of it"] * 20, *["and more"] * 20))
-    kinds = {"note": "text"}
-    assert TableFeatures(kinds=kinds, encoder=Trigrams()).fit(data).encoded.columns == ["note"]
-    alone = TableFeatures(kinds=kinds, encoder=Trigrams(), text=TextOptions(words=0, characters=0)).fit(data)
-    assert alone.encoded.columns == ["town", "note"]
 
 
 def test_what_is_left_out_says_how_its_words_would_count() -> None:

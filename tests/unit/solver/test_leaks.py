@@ -277,16 +277,11 @@ def mail_texts(rng: np.random.Generator, name: str, count: int) -> NDArray[Any]:
     return np.array([read_mail(mail).fields[name] for mail in mails], dtype=object)
 
 
-def random_table(
-    seed: int, *, text: bool, labelled: int, mails: bool = False, names: bool = False
-) -> tuple[Table, NDArray[Any]]:
+def random_table(seed: int, *, text: bool, labelled: int, mails: bool = False) -> tuple[Table, NDArray[Any]]:
     rng = np.random.default_rng(seed)
     n = labelled + UNLABELLED
     labels = np.where(rng.integers(0, 2, n) == 1, "yes", "no").astype(object)
     labels[labelled:] = None
-    if names:
-        towns = np.array([f"Town-{i}" for i in rng.integers(0, 300, n)], dtype=object)
-        return Table({"x": Column("x", "number", rng.normal(size=n)), "town": Column("town", "text", towns)}), labels
     if mails:
         return Table({name: Column(name, "text", mail_texts(rng, name, n)) for name in ("meta", "body")}), labels
     if text:
@@ -310,7 +305,6 @@ def measured_of(
     *,
     text: bool,
     mails: bool = False,
-    names: bool = False,
     feedback: int = 0,
     audited: bool = False,
     encoder: Encoder | None = None,
@@ -318,7 +312,7 @@ def measured_of(
     """What trainings on such rows measure on test rows, and their stored curves."""
     informedness, areas, briers, taken = [], [], [], []
     for seed in seeds:
-        table, labels = random_table(seed, text=text, labelled=100, mails=mails, names=names)
+        table, labels = random_table(seed, text=text, labelled=100, mails=mails)
         request = TrainingRequest(
             algorithm=algorithm,
             params=params,
@@ -342,7 +336,6 @@ def measured_of(
             assert (told.audited, told.random) == (feedback, sum(by_chance))
             assert measured.n == 100 + sum(by_chance)  # a label, or chance: each has a left-out score
         assert (made.report.encoder is None) == (encoder is None)
-        assert not names or {"name": "town", "kind": "text"} in made.model.features.columns
         test = made.report.test
         informedness.append(
             test.true_positives / (test.true_positives + test.false_negatives)
@@ -377,10 +370,6 @@ def test_answers_of_an_audit_that_are_measured_on_and_learned_are_not_both_at_on
 
 def test_what_is_told_of_mails_beside_their_texts_tells_nothing_of_labels_drawn_at_random() -> None:
     check_training("svm", {}, range(8), text=True, mails=True)
-
-
-def test_names_tell_nothing_of_labels_drawn_at_random() -> None:
-    check_training("svm", {}, range(8), text=False, names=True)
 
 
 def test_vectors_of_an_encoder_tell_nothing_of_labels_drawn_at_random() -> None:

@@ -15,8 +15,6 @@ import xlsxwriter
 from ingest_helpers import Read, refusal
 
 from service.ingest.columnar import read_identifiers, read_kinds
-from service.ingest.statistics import ColumnStatistics
-from solver.features import Column, Table, TableFeatures
 from solver.features.dates import SHORT_YEARS
 from solver.training import TrainingRequest, train
 
@@ -249,44 +247,3 @@ def test_measures_are_no_identifiers_whatever_they_are_called(format: str) -> No
     names = {"patient number": "platelet number", "row_index": "income num", "OrderNum": "heat index", "number": "dose"}
     ids = Read(FORMATS[format]({name: columns[old] for name, old in names.items()}), format)
     assert all(column.get("identifier") for column in ids.columns.values())
-
-
-@pytest.mark.parametrize("format", FORMATS)
-def test_names_are_taken_as_text_and_said(format: str) -> None:
-    towns = [f"Town-{i % 750:03d}" for i in range(1000)]
-    read = Read(FORMATS[format]({"town": towns, "n": [i % 7 for i in range(1000)]}), format)
-    assert read.columns["town"]["kind"] == "text"
-    assert read.warnings == [
-        "column 'town' has 750 different values in 1,000 rows: too many for categories, so it is taken as text, by its "
-        "words and runs of characters; to have it otherwise: PATCH /datasets/{id} with "
-        '{"columns": {"town": "category"}}'
-    ]
-    many = [f"Town-{i}" for i in np.random.default_rng(0).integers(0, 1500, 3000)]
-    columns = {"town": many, "n": [i % 7 for i in range(3000)]}
-    keys = Read(FORMATS[format]({**columns, "key": [f"k{min(i, 2980)}" for i in range(3000)]}), format)
-    assert {name: column["kind"] for name, column in keys.columns.items()} == {
-        "town": "text",
-        "n": "number",
-        "key": "category",
-    }
-    assert any("column 'town' has more than 1,000 different values in 3,000 rows" in said for said in keys.warnings)
-
-
-@pytest.mark.parametrize("size", [1000, 1027, 5000])
-@pytest.mark.parametrize(("again", "expected"), [(27, True), (26, None)])
-def test_whether_values_come_again_is_the_same_however_a_file_is_cut(
-    size: int, again: int, expected: bool | None
-) -> None:
-    """Of 4,027 rows the first 1,028 have 1,001 values: 27 come again, and a tenth of 1,028² / 4,027 is 26.2."""
-    towns = [f"town {i}" for i in [*range(1000), *range(again), *range(1000, 4000)]]
-    statistics = ColumnStatistics("town")
-    for start in range(0, len(towns), size):
-        statistics.add(pa.array(towns[start : start + size], pa.string()))
-    profile = statistics.profile()
-    assert (profile.names, profile.kind) == (expected, "text" if expected else "category")
-    features = TableFeatures()
-    column = Column("town", "text", np.array(towns, dtype=object))
-    x = Column("x", "number", np.arange(float(len(towns))))
-    assert ("town" in [each["name"] for each in features.fit(Table({"x": x, "town": column})).columns]) is bool(
-        expected
-    )
