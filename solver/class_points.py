@@ -147,7 +147,7 @@ def _undecided(figures: ClassesFigures) -> str:
 def _of_floors(floors: list[FloorOutcome], objective: ClassObjective) -> str:
     if not floors:
         return ""
-    by = "" if objective.confidence is None else f", by bounds of {objective.confidence:g} for all together"
+    by = "" if objective.confidence is None else f", with confidence {objective.confidence:g} for all together"
     missed = [f"{each.measure} {each.target:g} of {each.label!r}" for each in floors if not each.met]
     if not missed:
         return f"These rows reach what was asked of each class{by}. "

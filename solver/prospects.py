@@ -80,4 +80,8 @@ def _fewest_to_certify(objective: Objective, confidence: float, target: float, t
     testing = math.ceil(math.log(1.0 - confidence) / math.log(target) - 1e-9)
     if objective.certificate == "strict":  # half of them test it
         testing *= 2
-    return testing, math.ceil(testing / (1.0 - test_fraction) - 1e-9)
+    # Of fewer than these, too few take part however what is held out is rounded.
+    fewest = max(testing, math.ceil((testing - 0.5) / (1.0 - test_fraction) - 1e-9))
+    while fewest - _held_out(fewest, test_fraction) < testing:
+        fewest += 1
+    return testing, fewest

@@ -12,7 +12,7 @@ from service.settings import Settings
 from solver.choices import DEFAULT_SCHEME, MOST_CLASSES, is_of_classes
 from solver.estimate import Demand
 from solver.labels import folded
-from solver.multiclass import ClassObjective, ClassObjectiveError
+from solver.multiclass import ClassObjective, ClassObjectiveError, with_classes_called
 from solver.refusals import KEEP_OF_SEVERAL, left_out_needed, too_few_labelled
 from solver.refusals import many_classes as many_classes
 
@@ -96,8 +96,8 @@ def class_errors(
     for name in ("objective", "operating_point"):
         if request.get(name) is None or not is_of_classes(request[name]):  # said by `scheme_errors`
             continue
-        request[name] = _as_called(request[name], _caller(request, target, labels))
         try:
+            request[name] = with_classes_called(request[name], _caller(request, target, labels))
             objective = ClassObjective.parse(request[name])
             if labels is not None:
                 objective.check_classes(list(labels))
@@ -160,14 +160,3 @@ def _caller(
         return known.get(folded(label), label) if request["labels"]["fold"] else label
 
     return called
-
-
-def _as_called(objective: dict[str, Any], called: Callable[[str], str]) -> dict[str, Any]:
-    made = dict(objective)
-    if made.get("floors"):
-        made["floors"] = {called(label): floor for label, floor in made["floors"].items()}
-    if made.get("costs"):
-        made["costs"] = {
-            called(true): {called(said): cost for said, cost in each.items()} for true, each in made["costs"].items()
-        }
-    return made

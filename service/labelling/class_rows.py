@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from service.labelling.reasons import why_listed
 from solver.classes_report import ClassesQueue, ClassRowsToLabel, DoubtedClasses
-
-CLOSE = 0.8
-"""Likeness from which on a row is not said to be unlike another: 1 are two rows that the model cannot tell apart."""
 
 
 def improving_classes(queue: ClassRowsToLabel, classes: list[str]) -> Iterator[dict[str, Any]]:
@@ -17,23 +15,8 @@ def improving_classes(queue: ClassRowsToLabel, classes: list[str]) -> Iterator[d
         reason, covers, alike = queue.reasons[place], queue.covers[place], queue.nearest[place]
         best, following = classes[queue.best[place]], classes[queue.following[place]]
         first, second = queue.probabilities[place], queue.following_probabilities[place]
-        close = f"between {best} {first:.2f} and {following} {second:.2f}"
-        if reason == "random":
-            said = "drawn at random: sent as such, its label also counts for rules and intervals"
-        elif reason == "unsure":
-            said = f"the model is least sure of rows like it, {close}"
-        elif alike >= CLOSE:
-            said = (
-                f"it is close to a labelled row or one before it in this list (likeness {alike:.2f} of 1), but nothing "
-                f"else tells more: {covers} of {queue.compared} unlabelled rows are more like it than like any of those"
-            )
-        elif covers > 1:
-            said = (
-                f"no label is near it: {covers} of {queue.compared} unlabelled rows are more like it than like any "
-                "labelled row or any before it in this list"
-            )
-        else:
-            said = "it is unlike any labelled row and any before it in this list"
+        unsure = f", between {best} {first:.2f} and {following} {second:.2f}"
+        said = why_listed(reason, covers, queue.compared, alike, unsure)
         called = queue.said[place]
         yield {
             "row": row,

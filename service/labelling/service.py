@@ -21,6 +21,7 @@ from service.feedback.repository import FeedbackRepository
 from service.feedback.stored_rows import contents_at, numbered_rows, shown
 from service.labelling.class_rows import improving_classes, no_judge_of_classes, suspicious_classes
 from service.labelling.errors import NoQueue
+from service.labelling.reasons import why_listed
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
 from service.models.errors import ModelNotFound
 from service.models.repository import ModelFileRepository, ModelRepository, ModelShape
@@ -32,8 +33,6 @@ from solver.report import LabellingQueue as Queue
 
 MOST_BYTES = 4 << 20
 """Of the rows in one answer; there is always one row, if any is left."""
-CLOSE = 0.8
-"""Likeness from which on a row is not said to be unlike another: 1 are two rows that the model cannot tell apart."""
 MOST_ROW_BYTES = 64 << 20
 """Of one row that somebody names."""
 
@@ -176,22 +175,8 @@ def _improving(asked: _Asked, report: Report, queue: RowsToLabel) -> Iterator[di
     nearest = queue.nearest or [0.0] * len(queue.rows)
     told = zip(queue.rows, queue.scores, queue.reasons, queue.covers, nearest, strict=True)
     for row, score, reason, covers, alike in told:
-        if reason == "random":
-            said = "drawn at random: sent as such, its label also counts for thresholds and intervals"
-        elif reason == "unsure":
-            said = f"the model is least sure of rows like it: score {score:.3g}, threshold {asked.threshold:.3g}"
-        elif alike >= CLOSE:
-            said = (
-                f"it is close to a labelled row or one before it in this list (likeness {alike:.2f} of 1), but nothing "
-                f"else tells more: {covers} of {queue.compared} unlabelled rows are more like it than like any of those"
-            )
-        elif covers > 1:
-            said = (
-                f"no label is near it: {covers} of {queue.compared} unlabelled rows are more like it than like any "
-                "labelled row or any before it in this list"
-            )
-        else:
-            said = "it is unlike any labelled row and any before it in this list"
+        unsure = f": score {score:.3g}, threshold {asked.threshold:.3g}"
+        said = why_listed(reason, covers, queue.compared, alike, unsure)
         called = _said(asked, score)
         yield {
             "row": row,

@@ -127,5 +127,5 @@ def _sentence(text: str, classes: Sequence[str]) -> str:
 
 @functools.cache
 def _template() -> Template:
-    filters = (label, note, estimate, objective_words, promise_level)
+    filters = (label, note, estimate, objective_words, promise_level, shown_text.asked_percent)
     return html_templates(TEMPLATES, filters).get_template("class_report.html")

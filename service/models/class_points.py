@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from service.errors import InvalidRequest
@@ -12,7 +13,13 @@ from service.models.schemas import ChooseOperatingPoint, ClassesOperatingPoint, 
 from solver.choices import is_of_classes
 from solver.class_points import chosen_point_of_classes, with_point
 from solver.classes_report import MulticlassReport
-from solver.multiclass import ClassObjective, ClassObjectiveError, LeftOutError, LeftOutProbabilities
+from solver.multiclass import (
+    ClassObjective,
+    ClassObjectiveError,
+    LeftOutError,
+    LeftOutProbabilities,
+    with_classes_called,
+)
 
 MOST_NAMED = 10
 """Classes that an error lists."""
@@ -64,7 +71,7 @@ def wanted_objective(report: MulticlassReport, body: ChooseOperatingPoint) -> Cl
             "or cost with `costs`",
         )
     try:
-        objective = ClassObjective.parse(_as_called(wanted, report.classes))
+        objective = ClassObjective.parse(with_classes_called(wanted, _caller(report.classes)))
         _check_named(objective, report.classes)
         objective.check_classes(report.classes)
     except ClassObjectiveError as error:
@@ -103,21 +110,10 @@ def chosen_by(
     return chosen_point_of_classes(left_out, objective, report.classes).to_dict()
 
 
-def _as_called(wanted: dict[str, Any], classes: list[str]) -> dict[str, Any]:
-    """Return an objective with its classes as the model calls them: 1 for 1.0 where they are numbers."""
+def _caller(classes: list[str]) -> Callable[[str], str]:
+    """What spells a class as the model does: 1 for 1.0 where they are numbers."""
     known = {number_label(label): label for label in classes}
-
-    def called(label: str) -> str:
-        return label if label in classes else known.get(number_label(label), label)
-
-    made = dict(wanted)
-    if made.get("floors"):
-        made["floors"] = {called(label): floor for label, floor in made["floors"].items()}
-    if made.get("costs"):
-        made["costs"] = {
-            called(true): {called(said): cost for said, cost in each.items()} for true, each in made["costs"].items()
-        }
-    return made
+    return lambda label: label if label in classes else known.get(number_label(label), label)
 
 
 def _check_named(objective: ClassObjective, classes: list[str]) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
+from service.access.caller import Caller
 from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
 from service.errors import InvalidRequest, Problem
@@ -123,7 +124,7 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
         project = caller.project_id
         model = services.models.get_any(project, name)
         if isinstance(model, MulticlassModel):
-            return _of_classes(request, room, services, project, name, model)
+            return _of_classes(request, room, services, caller, name, model)
         thresholds = thresholds_of(services, project, name)
         given = parsed(request.scope["query_string"])
         alias = _alias(services, project, name) or _alias(services, project, next(iter(model.aliases), name))
@@ -191,11 +192,13 @@ def _add_changes(router: APIRouter, room: Room, services: Services) -> None:
 
 
 def _of_classes(
-    request: Request, room: Room, services: Services, project: str, name: str, model: MulticlassModel
+    request: Request, room: Room, services: Services, caller: Caller, name: str, model: MulticlassModel
 ) -> Response:
     """Return the page of a model of several classes, which has a rule, and no threshold to move."""
-    alias = _alias(services, project, name)
-    asked = parsed(request.scope["query_string"]).exact("class")
+    project = caller.project_id
+    alias = _alias(services, project, name) or _alias(services, project, next(iter(model.aliases), name))
+    given = parsed(request.scope["query_string"])
+    asked = given.exact("class")
     shown = asked if asked in model.report.classes else model.report.classes[0]
     in_use = report_in_use(model)
     return room.page(
@@ -207,7 +210,8 @@ def _of_classes(
         alias=alias,
         measured=list(measured(in_use)),
         confusion=confusion(in_use),
-        preview=rule_preview(services, project, model, in_use, parsed(request.scope["query_string"])),
+        # who may not apply a rule does not see the form either, and has none chosen, which takes time
+        preview=rule_preview(services, project, model, in_use, given if "write" in caller.scopes else parsed(b"")),
         pair_name=pair_name,
         shown=shown,
         curve=_class_curve(services, project, name, shown),

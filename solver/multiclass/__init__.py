@@ -6,7 +6,7 @@ from solver.multiclass.coupling import coupled, normalised
 from solver.multiclass.decision import ClassesDecision, ProblemScores, SharedExpansion
 from solver.multiclass.figures import ClassesReport, figures_of
 from solver.multiclass.left_out import LeftOutScores
-from solver.multiclass.objective import MOST_CLASSES, ClassObjective, ClassObjectiveError
+from solver.multiclass.objective import MOST_CLASSES, ClassObjective, ClassObjectiveError, with_classes_called
 from solver.multiclass.problems import (
     OwnRows,
     Scheme,
@@ -47,4 +47,5 @@ __all__ = [
     "pairs_of",
     "two_class_problems",
     "votes",
+    "with_classes_called",
 ]

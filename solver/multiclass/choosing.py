@@ -16,8 +16,6 @@ from solver.typing import FloatArray, IndexArray
 
 MOST_VALUES: Final = 1 << 19
 """Probabilities that are kept with a model: 4 MiB."""
-_FEWEST_OF_A_CLASS: Final = 10
-"""Rows of a class that are kept in any case, if there are so many."""
 
 
 class LeftOutError(ValueError):
@@ -76,7 +74,7 @@ class LeftOutProbabilities:
         return said, choose_rule(self.of_all, self.codes, objective, labels, self.counts)
 
     def to_keep(self, seed: int) -> Self:
-        """The same of no more rows than may be kept: some of each class, drawn at random, where there are more."""
+        """Return as many rows as may be kept, drawn at random in the shares of the classes; one of each at least."""
         most = MOST_VALUES // ((1 + len(self.of_folds)) * len(self.counts))
         n = len(self.codes)
         if n <= most:
@@ -84,7 +82,7 @@ class LeftOutProbabilities:
         order = np.random.default_rng(seed).permutation(n)
         order = order[np.argsort(self.codes[order], kind="stable")]
         there = np.bincount(self.codes, minlength=len(self.counts))
-        wanted = np.minimum(there, np.maximum(_FEWEST_OF_A_CLASS, there * most // n))
+        wanted = np.minimum(there, np.maximum(1, there * most // n))
         place = np.arange(n) - np.repeat(np.cumsum(there) - there, there)
         kept = np.sort(order[place < np.repeat(wanted, there)])
         return type(self)(

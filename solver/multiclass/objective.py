@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 
@@ -109,6 +109,38 @@ class ClassObjective:
             **({"floors": {label: dict(each) for label, each in self.floors.items()}} if self.floors else {}),
             **({} if self.confidence is None else {"confidence": self.confidence}),
         }
+
+
+def with_classes_called(objective: Mapping[str, Any], called: Callable[[str], str]) -> dict[str, Any]:
+    """Return the JSON form of an objective with its classes as the labels are spelt.
+
+    Parameters
+    ----------
+    objective : mapping
+    called : callable
+        What spells a class.
+
+    Raises
+    ------
+    ClassObjectiveError
+        If two names are one class, of which one value would be lost.
+    """
+
+    def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for label, value in values.items():
+            spelt = called(label)
+            if spelt in made:
+                raise ClassObjectiveError(f"the objective names the class {spelt!r} twice, as {label!r} is the same")
+            made[spelt] = value
+        return made
+
+    made = dict(objective)
+    if made.get("floors"):
+        made["floors"] = renamed(made["floors"])
+    if made.get("costs"):
+        made["costs"] = {true: renamed(each) for true, each in renamed(made["costs"]).items()}
+    return made
 
 
 def _is_number(value: object) -> bool:

@@ -382,6 +382,10 @@ def test_what_cannot_be_trained_is_refused_before_there_is_a_job(client: httpx.C
     }.items():
         assert errors(client.post("/train", json=good | change)) == [field]
     assert errors(client.post("/train", json=good | {"positive": "apple", "scheme": None})) == ["body.objective"]
+    twice = {"kind": "macro_f1", "floors": {"apple": {"precision": 0.9}, "APPLE": {"precision": 0.5}}}
+    assert errors(client.post("/train", json=good | {"labels": {"fold": True}, "objective": twice})) == [
+        "body.objective"
+    ]
     costs = {"kind": "cost", "costs": {"apple": {"=pear": 5}}, "false_negative": 1}
     assert errors(client.post("/train", json=good | {"objective": costs})) == ["body.objective.cost.false_negative"]
     few = upload(client, as_csv([CLASSES[code] if code else "" for code in CODES]))

@@ -162,6 +162,9 @@ def test_what_cannot_be_asked_says_where(client: httpx.Client, dataset: str, dat
     assert refused({"objective": {"kind": "f1"}}) == ["body.objective.kind"]
     assert refused(floors({"9": {"recall": 0.5}})) == ["body.objective.floors.9"]
     assert refused({"objective": {"kind": "cost", "costs": {"1": {"9": 2}}}}) == ["body.objective.costs.1.9"]
+    # two names of one class: none of the two values is lost in silence
+    assert refused(floors({"1": {"recall": 0.5}, "1.0": {"recall": 0.9}})) == ["body.objective"]
+    assert refused({"objective": {"kind": "cost", "costs": {"1": {"2": 3, "2.0": 4}}}}) == ["body.objective"]
     for hostile in (
         floors({"x" * 10_000: {"recall": 0.5}}),
         floors({str(number): {"recall": 0.5} for number in range(1000)}),

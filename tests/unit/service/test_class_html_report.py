@@ -16,6 +16,8 @@ from solver.multiclass import figures_of
 
 HOSTILE = '<script src="https://evil.example/x"></script>'
 
+PROMISE = {"level": "missed", "chance": None, "confidence": 0.95, "bounds": {}, "sentence": ""}
+
 
 def no_curve(_label: str) -> None:
     """Return that nothing was kept."""
@@ -35,7 +37,7 @@ def model_of(classes: list[str], **changes: Any) -> MulticlassModel:
         "calibration": figures.to_dict(), "test": figures.to_dict(),
         "controls": {"majority": {"calibration": figures.to_dict()}, "plain_svm": {"calibration": figures.to_dict()}},
         "floors": [{"label": each, "measure": "recall", "target": 0.9, "met": False} for each in classes],
-        "promise": {"level": "missed", "chance": None, "confidence": 0.95, "bounds": {}, "sentence": HOSTILE * 99},
+        "promise": PROMISE | {"sentence": HOSTILE * 99},
         "warnings": warnings,
         "columns": [{"name": f"{HOSTILE}{place}", "kind": "number", "length": None} for place in range(400)],
     }  # fmt: skip
@@ -53,6 +55,13 @@ def test_what_is_long_is_cut_and_what_people_wrote_is_text(count: int) -> None:
     html = html_report_of_classes(model_of(classes), Origin(None, HOSTILE, None), no_curve)
     assert "<script" not in html
     assert "n" * 100 not in html
+    cut = html_report_of_classes(
+        model_of(classes, promise=PROMISE | {"sentence": f"Of {classes[0]!r} too few are known."}),
+        Origin(None, HOSTILE, None),
+        no_curve,
+    )
+    assert "too few are known." in cut  # a long name does not take away what is said of it
+    assert "n" * 100 not in cut
     assert html.count('<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;;') == 1
     assert html.count("were said to be") == (0 if count == 3 else MOST_CONFUSED)
     assert html.count("evil.example") < 120

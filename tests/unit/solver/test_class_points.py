@@ -101,9 +101,30 @@ def test_of_very_many_rows_some_of_each_class_are_kept(monkeypatch: pytest.Monke
     counts = np.bincount(few.codes)
     assert kept.left_out == 900
     assert kept.own.shape == (len(kept.codes), 3)
-    assert np.bincount(kept.codes).tolist() == [counts[0] // 3, counts[1] // 3, 10]
+    assert np.bincount(kept.codes).tolist() == [counts[0] // 3, counts[1] // 3, counts[2] // 3]
     assert np.array_equal(kept.codes, few.to_keep(0).codes)
     assert not np.array_equal(kept.of_all, few.to_keep(1).of_all)
+
+
+def test_figures_of_the_rows_that_are_kept_are_those_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    # most rows are of one class, and of the others fewer than ten each are kept: they may not count for more
+    rng = np.random.default_rng(0)
+    classes = [f"c{number}" for number in range(40)]
+    codes = np.where(rng.random(8000) < 0.9, 0, rng.integers(1, 40, 8000))
+    probabilities = 0.3 * rng.dirichlet(np.ones(40), 8000)
+    probabilities[np.arange(8000), np.where(rng.random(8000) < 0.7, codes, 0)] += 0.7
+    fold = dealt(codes, 5, rng)
+    made = LeftOutProbabilities(codes, fold, probabilities, np.stack([probabilities] * 5), np.bincount(codes), 8000)
+    monkeypatch.setattr(choosing, "MOST_VALUES", 6 * 40 * 800)
+    kept = made.to_keep(0)
+    assert kept.of_all.size + kept.of_folds.size <= choosing.MOST_VALUES * 1.05  # one row of each class at least
+    accuracy = [
+        chosen_point_of_classes(each, ClassObjective.parse("accuracy"), classes).calibration.accuracy
+        for each in (made, kept)
+    ]
+    assert accuracy[0] is not None
+    assert accuracy[1] is not None
+    assert accuracy[1].low <= accuracy[0].value <= accuracy[1].high
 
 
 @pytest.mark.parametrize(

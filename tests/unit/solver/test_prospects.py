@@ -55,20 +55,22 @@ def test_a_confidence_takes_as_many_rows_as_its_exact_bound(certificate: str | N
         assert (said_of(objective, rows) is None) == may, rows
 
 
+@pytest.mark.parametrize("test_fraction", [0.0, 0.2, 0.35, 0.5])
 @pytest.mark.parametrize(
     "objective",
     [
         {"kind": "recall", "target": 0.95},
         {"kind": "ham_loss", "at_most": 0.001},
-        {"kind": "recall", "target": 0.95, "confidence": 0.95},
+        *({"kind": "recall", "target": 0.95, "confidence": sure} for sure in (0.5, 0.8, 0.9, 0.95, 0.99)),
+        {"kind": "recall", "target": 0.8, "confidence": 0.9, "certificate": "strict"},
     ],
 )
-def test_as_many_rows_as_it_says_do(objective: dict[str, Any]) -> None:
-    said = said_of(objective, 10, 10)
+def test_as_many_rows_as_it_says_do(objective: dict[str, Any], test_fraction: float) -> None:
+    said = said_of(objective, 10, 10, test_fraction)
     assert said is not None
     fewest = int(re.search(r"it takes at least ([\d,]+)", said)[1].replace(",", ""))  # type: ignore[index]
-    assert said_of(objective, fewest, fewest) is None
-    assert said_of(objective, fewest - 1, fewest - 1) is not None
+    assert said_of(objective, fewest, fewest, test_fraction) is None
+    assert said_of(objective, fewest - 1, fewest - 1, test_fraction) is not None
 
 
 def test_words() -> None:
