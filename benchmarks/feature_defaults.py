@@ -154,7 +154,10 @@ def run_peer(texts: Any, positive: NDArray[np.bool_], labels: int, seed: int) ->
 
 
 def read(path: Path) -> dict[str, list[float]]:
-    return dict(map(json.loads, path.read_text().splitlines())) if path.exists() else {}
+    found = dict(map(json.loads, path.read_text().splitlines())) if path.exists() else {}
+    if any(len(each) != len(MEASURES) + 1 for each in found.values()):
+        sys.exit(f"{path} has other figures than {', '.join(MEASURES)} and seconds: it is of a version before this one")
+    return found
 
 
 def compare(before: dict[str, list[float]], after: dict[str, list[float]]) -> Iterator[str]:

@@ -55,7 +55,7 @@ def joined_record_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa
     for batch in batches:
         columns = batch.num_columns
         most = batch_rows(columns)
-        step = most if batch.num_rows > 2 * most else batch.num_rows
+        step = most if batch.num_rows > 2 * most else max(1, batch.num_rows)
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
             rows += part.num_rows
@@ -65,7 +65,6 @@ def joined_record_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa
                     held.append([])
                 held[group].append(part.select(list(range(first, min(first + COLUMNS_TOGETHER, columns)))))
             if _are_enough(rows, size, columns):
-                del part
                 yield _columns_of(held)
                 held, rows, size = [], 0, 0
     if held:

@@ -68,7 +68,8 @@ _WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+")
 _ALL_WORDS = re.compile(rf"(?:[^\w{IDEOGRAPHS}]*+(?:[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]++)){{{MAX_WORDS}}}")
 _LINE_BREAK = re.compile(r"\r{1,2}\n|\r")
 _NOT_BASE64 = bytes(set(range(256)) - set(string.ascii_letters.encode() + string.digits.encode() + b"+/"))
-_IN_A_WORD = bytes(byte in bytes_where(is_of_a_word) for byte in range(256))
+_OF_A_WORD = bytes_where(is_of_a_word)
+_IN_A_WORD = bytes(byte in _OF_A_WORD for byte in range(256))
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r"))
 _ONE_WORD_FIELDS = frozenset(
     b"approved archive bcc cc comments control date distribution encrypted errors expires from importance keywords "

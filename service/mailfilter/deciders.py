@@ -159,7 +159,8 @@ class Deciders:
             for decider in self._alive:
                 decider.look()
             self._rest = max(0, self._rest - 1)
-            if not self._rest and (filling is None or filling.done()):  # a fork may take long, and is not waited for
+            is_filling = filling is not None and not filling.done()  # a fork may take long, and is not waited for
+            if not self._rest and not is_filling and len(self._alive) < self._count:
                 filling = self._begin(self._fill())
 
     async def _fill(self) -> None:

@@ -137,6 +137,8 @@ def _fork_when_asked(asked: socket.socket, work: Work) -> None:
         alive = [pid for pid in alive if os.waitpid(pid, os.WNOHANG) == (0, 0)]
         try:
             _fork(asked, work, alive)
+        except (BrokenPipeError, ConnectionResetError):
+            break  # nobody waits for it any more
         except OSError as error:  # of files, memory or processes there are too many now; it ends nobody
             asked.sendall(_ANSWER.pack(0, error.errno or errno.EIO))
     _end(alive, ENDING_SECONDS)

@@ -124,6 +124,25 @@ def test_one_that_cannot_be_forked_now_ends_nobody(monkeypatch: pytest.MonkeyPat
         each.connection.close()
 
 
+def test_what_was_forked_for_somebody_who_is_gone_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    can_end = forkserver_module._end
+
+    def end(pids: list[int], seconds: float) -> None:
+        ended.extend(pids)
+        can_end(pids, seconds)
+
+    monkeypatch.setattr(forkserver_module, "_end", end)
+    ours, theirs = socket.socketpair()
+    ours.sendall(b"+")
+    ours.close()
+    with theirs:
+        forkserver_module._fork_when_asked(theirs, echo)
+    (pid,) = ended
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
 def test_what_was_forked_too_late_is_had_by_who_asks_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forkserver_module, "FORKING_SECONDS", 0.05)
     forkserver = Forkserver(echo)
