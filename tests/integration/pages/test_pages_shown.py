@@ -66,7 +66,7 @@ def test_what_is_chosen_is_what_is_sent_and_what_curl_would_send(client: httpx.C
         ("f1", {}),
         ("recall", {"target": 0.95}),
         ("lost", {"at_most": 0.001}),
-        ("cost", {"false_negative": 20, "false_positive": 1}),
+        ("cost", {"false_negative": 5, "false_positive": 1}),
     ):
         path = f"/ui/datasets/{dataset['id']}/train?target=label&positive=spam&objective={objective}&abstain=97.5"
         page = visitor.open(path)
