@@ -140,7 +140,7 @@ class Doorbells:
             self._producer = None
 
 
-class Listener:
+class NotificationListener:
     """A connection of its own that hears notifications, opened again whenever it is lost."""
 
     def __init__(self, database: Database) -> None:
@@ -225,7 +225,7 @@ class Dispatcher:
         self._wake_sender = wake_sender
         self._jobs = JobDispatching(settings.lease_seconds, settings.redispatch_seconds)
         self._parts = PartDispatching(settings.lease_seconds, settings.redispatch_seconds)
-        self._listener = Listener(database)
+        self._listener = NotificationListener(database)
         self._lease = timedelta(seconds=settings.lease_seconds)
         self._stopping = threading.Event()
         self._next_reconcile = 0.0

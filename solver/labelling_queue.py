@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve
-from solver.nearest import Kernel, Likeness
+from solver.nearest import DecisionKernel, Likeness
 from solver.report import DoubtedLabels, LabellingQueue, RowsToLabel
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -100,7 +100,7 @@ def queue_of(given: QueueInput) -> LabellingQueue:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenRow:
     """A row from whose label a model would learn much."""
 
     place: int
@@ -113,7 +113,7 @@ class Chosen:
     """How like it is the one of these that is most like it, from 0 to 1."""
 
 
-def _by_turns(given: QueueInput, some: IndexArray, chosen: Sequence[Chosen], drawn: IndexArray) -> RowsToLabel:
+def _by_turns(given: QueueInput, some: IndexArray, chosen: Sequence[ChosenRow], drawn: IndexArray) -> RowsToLabel:
     """Rows that chance draws and rows that were chosen, by turns, as long as there are any."""
     scores = dict(zip(given.some.tolist(), given.scores.tolist(), strict=True))
     unscored = [row for row in drawn.tolist() if row not in scores]
@@ -156,7 +156,7 @@ def chance_order(numbers: IndexArray) -> tuple[IndexArray, BoolArray]:
     return np.argsort(mixed, kind="stable"), mixed < np.uint64(int(_RESERVED * 2**64))
 
 
-def rows_to_label(decision: DecisionState, X: Matrix, scores: FloatArray, labelled: Matrix) -> list[Chosen]:
+def rows_to_label(decision: DecisionState, X: Matrix, scores: FloatArray, labelled: Matrix) -> list[ChosenRow]:
     """Rows from whose labels a model would learn most.
 
     Parameters
@@ -172,12 +172,12 @@ def rows_to_label(decision: DecisionState, X: Matrix, scores: FloatArray, labell
     return most_telling(decision, X, _beyond(scores, decision.threshold), labelled)
 
 
-def most_telling(kernel: Kernel, X: Matrix, sureness: FloatArray, labelled: Matrix) -> list[Chosen]:
+def most_telling(kernel: DecisionKernel, X: Matrix, sureness: FloatArray, labelled: Matrix) -> list[ChosenRow]:
     """Rows from whose labels a model would learn most.
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : DecisionKernel
         By which the model compares rows.
     X : matrix
         Features of unlabelled rows.
@@ -193,7 +193,7 @@ def most_telling(kernel: Kernel, X: Matrix, sureness: FloatArray, labelled: Matr
     weights = np.exp(-np.arange(len(nearest)) / max(1.0, _FADING * len(nearest)))
     picks = _telling(Likeness(kernel, candidates)(candidates), known, weights, MOST // 2)
     n_near = round(_NEAR * len(nearest))
-    return [Chosen(int(nearest[place]), place < n_near, covers, alike) for place, covers, alike in picks]
+    return [ChosenRow(int(nearest[place]), place < n_near, covers, alike) for place, covers, alike in picks]
 
 
 def _beyond(scores: FloatArray, threshold: float) -> FloatArray:

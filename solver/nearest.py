@@ -138,7 +138,7 @@ class KeptRows:
         return cls(numbers, positive, X, labelled, named)
 
 
-class Kernel(Protocol):
+class DecisionKernel(Protocol):
     """What a decision compares rows by."""
 
     @property
@@ -165,12 +165,12 @@ class Likeness:
 
     Parameters
     ----------
-    decision : Kernel
+    decision : DecisionKernel
     B : matrix
         The given rows, which are prepared once.
     """
 
-    def __init__(self, decision: Kernel, B: Matrix) -> None:
+    def __init__(self, decision: DecisionKernel, B: Matrix) -> None:
         if decision.kind == "rbf":
             kernel = KernelColumns(B, "rbf", decision.gamma, decision.degree, decision.coef0)
             self._of: Callable[[Matrix], FloatArray] = kernel.block

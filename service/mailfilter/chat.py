@@ -18,9 +18,9 @@ from anyio import to_thread
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.json_sizes import TooManyValuesError
 from service.mailfilter.counted import CountedFilter
-from service.mailfilter.http_exchange import SMALL, Answer, Paths, Request, json_answer, json_in
+from service.mailfilter.http_exchange import SMALL, HttpAnswer, HttpRequest, Paths, json_answer, json_in
 from service.mailfilter.inbound import IncomingMail
-from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, Verdict
+from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, MailVerdict
 
 DOOR = "chat"
 HAM_AT_MOST, UNSURE, SPAM_AT_LEAST = 45, 50, 75
@@ -50,7 +50,7 @@ class Chat:
         self._alias = alias
         self._tempfail = tempfail
 
-    async def answer(self, request: Request, mail: IncomingMail) -> Answer:
+    async def answer(self, request: HttpRequest, mail: IncomingMail) -> HttpAnswer:
         """Answer a request of an add-on."""
         if request.path == "/v1/models":
             model = {"id": self._alias, "object": "model", "created": 0, "owned_by": "prefsvm"}
@@ -98,7 +98,7 @@ def mail_in(text: str) -> bytes:
     return (text[found.start() :] if found else f"\n{text}").encode()
 
 
-def words(verdict: Verdict) -> str:
+def words(verdict: MailVerdict) -> str:
     """Return a verdict in the words that ThunderAI reads."""
     points = verdict.shown if verdict.kind != "unknown" else 0.0
     match verdict.kind:
@@ -117,7 +117,7 @@ def words(verdict: Verdict) -> str:
     return orjson.dumps({"spamValue": value, "explanation": why}).decode()
 
 
-def completion(alias: str, content: str, *, streamed: bool) -> Answer:
+def completion(alias: str, content: str, *, streamed: bool) -> HttpAnswer:
     """Return an answer as OpenAI's service has it, whole or as a stream of one piece."""
     common = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": alias}
     if not streamed:
@@ -131,8 +131,8 @@ def completion(alias: str, content: str, *, streamed: bool) -> Answer:
         for delta, reason in deltas
     ]
     lines = b"".join(b"data: " + orjson.dumps(piece) + b"\n\n" for piece in pieces)
-    return Answer(200, lines + b"data: [DONE]\n\n", "text/event-stream")
+    return HttpAnswer(200, lines + b"data: [DONE]\n\n", "text/event-stream")
 
 
-def _error(status: int, message: str) -> Answer:
+def _error(status: int, message: str) -> HttpAnswer:
     return json_answer(status, {"error": {"message": message, "type": "invalid_request_error", "code": None}})

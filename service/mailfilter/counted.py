@@ -13,7 +13,7 @@ from service.ingest.mail import MAX_MESSAGE_BYTES, attached_mails
 from service.mailfilter.figures import Figures
 from service.mailfilter.filtering import LearningRefused, MailFilter
 from service.mailfilter.inbound import IncomingMail
-from service.mailfilter.verdict import Reason, Verdict
+from service.mailfilter.verdict import MailVerdict, Reason
 from solver.corrections import PERSON
 
 
@@ -48,7 +48,7 @@ class CountedFilter:
 
     async def check(
         self, door: str, mail: IncomingMail, user: str | None, raw: bytes | None, missing: Reason = "no_mail"
-    ) -> tuple[Verdict, float]:
+    ) -> tuple[MailVerdict, float]:
         """Return a verdict, and how many seconds it took; raises nothing.
 
         Parameters
@@ -66,11 +66,11 @@ class CountedFilter:
         """
         began = time.perf_counter()
         if not mail.is_whole:
-            verdict = Verdict("unknown", reason="too_large" if mail.is_too_large else "busy")
+            verdict = MailVerdict("unknown", reason="too_large" if mail.is_too_large else "busy")
         elif not raw or raw.isspace():
-            verdict = Verdict("unknown", reason=missing)
+            verdict = MailVerdict("unknown", reason=missing)
         elif len(raw) > MAX_MESSAGE_BYTES:
-            verdict = Verdict("unknown", reason="too_large")
+            verdict = MailVerdict("unknown", reason="too_large")
         else:
             verdict = await self._mails.check(raw, user)
         seconds = time.perf_counter() - began

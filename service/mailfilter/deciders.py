@@ -26,7 +26,7 @@ from service.db.session import STATEMENT_SECONDS, Database, acting_for
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter.deciding import Deciding, HereDeciding, Undecided, reason_of
 from service.mailfilter.forkserver import Forked, Forkserver, ForkserverGone
-from service.mailfilter.verdict import Verdict
+from service.mailfilter.verdict import MailVerdict
 from service.models.errors import ModelNotFound
 from service.predictions.service import PredictionService
 from service.settings import Settings
@@ -68,7 +68,7 @@ class _Decider:
 
     forked: Forked
     writer: asyncio.StreamWriter
-    waiting: dict[int, tuple[asyncio.Future[Verdict], int]] = field(default_factory=dict)
+    waiting: dict[int, tuple[asyncio.Future[MailVerdict], int]] = field(default_factory=dict)
     """What is waited for, and the bytes of the mail."""
     silent: int = 0
     """Ticks since it has said anything."""
@@ -123,13 +123,13 @@ class Deciders:
         if self._count:
             self._begin(self._look_after_them())
 
-    async def verdict(self, project_id: str, alias: str, raw: bytes, seconds: float) -> Verdict:
+    async def verdict(self, project_id: str, alias: str, raw: bytes, seconds: float) -> MailVerdict:
         """Return what the model of an alias says of a mail, see `Deciding`."""
         decider = min((each for each in self._alive if each.silent < QUIET), key=lambda each: each.load, default=None)
         if decider is None:
             return await self._otherwise.verdict(project_id, alias, raw, seconds)
         number = next(self._numbers)
-        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[MailVerdict] = asyncio.get_running_loop().create_future()
         decider.waiting[number] = answer, len(raw)
         said = {"number": number, "project": project_id, "alias": alias, "seconds": seconds}
         decider.writer.write(_packed(said, raw))
@@ -197,7 +197,7 @@ class Deciders:
                 if answer.done():
                     continue
                 if said["reason"] is None:
-                    answer.set_result(Verdict(**said["verdict"]))
+                    answer.set_result(MailVerdict(**said["verdict"]))
                 else:
                     error = ModelNotFound() if said["reason"] == "no_model" else Undecided(said["reason"])
                     answer.set_exception(error)

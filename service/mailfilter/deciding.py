@@ -10,7 +10,7 @@ from service.access.errors import Forbidden, TooManyRequests, Unauthorized
 from service.db.session import AWAY
 from service.encoders.errors import EncoderAway, EncoderChanged
 from service.leaving import ClientGone, Gone
-from service.mailfilter.verdict import Reason, Verdict, verdict_of
+from service.mailfilter.verdict import MailVerdict, Reason, verdict_of
 from service.models.errors import DamagedModel, ModelNotFound, SeveralClasses
 from service.predictions.deciding import Decisions, ReadyModel
 from service.predictions.errors import RowsDoNotFit
@@ -43,7 +43,7 @@ class Undecided(Exception):  # noqa: N818 (nothing is wrong here)
         self.reason = reason
 
 
-class Predictions(Protocol):
+class MailPredictions(Protocol):
     """The part of `service.predictions.service.PredictionService` that is used here."""
 
     async def predict_mail(self, project_id: str, name: str, raw: bytes, gone: Gone) -> tuple[Decisions, ReadyModel]:
@@ -53,7 +53,7 @@ class Predictions(Protocol):
 class Deciding(Protocol):
     """Decides on mails."""
 
-    async def verdict(self, project_id: str, alias: str, raw: bytes, seconds: float) -> Verdict:
+    async def verdict(self, project_id: str, alias: str, raw: bytes, seconds: float) -> MailVerdict:
         """Return what the model of an alias says of a mail.
 
         Parameters
@@ -75,13 +75,13 @@ class HereDeciding:
 
     Parameters
     ----------
-    predictions : Predictions
+    predictions : MailPredictions
     """
 
-    def __init__(self, predictions: Predictions) -> None:
+    def __init__(self, predictions: MailPredictions) -> None:
         self._predictions = predictions
 
-    async def verdict(self, project_id: str, alias: str, raw: bytes, seconds: float) -> Verdict:
+    async def verdict(self, project_id: str, alias: str, raw: bytes, seconds: float) -> MailVerdict:
         """Return what the model of an alias says of a mail, see `Deciding`."""
         until = asyncio.get_running_loop().time() + seconds  # the model may have to be loaded before anybody waits
 

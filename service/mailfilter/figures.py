@@ -10,7 +10,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from service.mailfilter.filtering import ALLOWED_BY
-from service.mailfilter.verdict import Verdict
+from service.mailfilter.verdict import MailVerdict
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 
@@ -48,7 +48,7 @@ class Figures:
             "prefsvm_mail_connections_refused", "Connections beyond those that may be open", registry=registry
         )
 
-    def note(self, door: str, verdict: Verdict, size: int, seconds: float) -> None:
+    def note(self, door: str, verdict: MailVerdict, size: int, seconds: float) -> None:
         """Count a mail that was decided on, and log it."""
         self._mails.labels(door, verdict.kind).inc()
         self._seconds.observe(seconds)

@@ -19,7 +19,7 @@ from service.db.session import acting_for
 from service.errors import InvalidRequest, Problem
 from service.feedback.mails import MailLearned
 from service.mailfilter.deciding import Deciding, reason_of
-from service.mailfilter.verdict import Verdict
+from service.mailfilter.verdict import MailVerdict
 from service.models.errors import ModelNotFound, SeveralClasses
 from service.schemas import is_alias
 from solver.corrections import PERSON
@@ -136,12 +136,12 @@ class MailFilter:
         self._min_labels = min_labels
         self._most_bytes = most_bytes
         self._counts: dict[str, tuple[int, int]] = {}
-        self._open: dict[asyncio.Task[Verdict], int] = {}
+        self._open: dict[asyncio.Task[MailVerdict], int] = {}
         """Bytes of the mail that each looks at."""
         self._learning: dict[asyncio.Task[MailLearned], int] = {}
         self._threads = CapacityLimiter(LEARNING_THREADS)
 
-    async def check(self, raw: bytes, user: str | None) -> Verdict:
+    async def check(self, raw: bytes, user: str | None) -> MailVerdict:
         """Return what is to be said of a mail, within `seconds`; raises nothing.
 
         Parameters
@@ -152,14 +152,14 @@ class MailFilter:
             Whose mail it is, where it is one user's.
         """
         if len(self._open) >= MAX_OPEN or not self._has_room_for(raw):
-            return Verdict("unknown", reason="busy")
+            return MailVerdict("unknown", reason="busy")
         # A thread cannot be ended: what takes too long goes on, and its mail is not waited for.
         until = asyncio.get_running_loop().time() + SHARE_OF_THE_ENCODER * self._seconds
         task = asyncio.create_task(self._check(raw, user, until))
         self._open[task] = len(raw)
         task.add_done_callback(self._open.pop)
         done, _ = await asyncio.wait({task}, timeout=self._seconds)
-        return task.result() if done else Verdict("unknown", reason="slow")
+        return task.result() if done else MailVerdict("unknown", reason="slow")
 
     async def learn(self, raw: bytes, user: str | None, wanted: bool | None, by: str = PERSON) -> MailLearned:
         """Keep what somebody has said of a mail within `seconds`: spam, no spam, or None to forget it.
@@ -216,7 +216,7 @@ class MailFilter:
             return True
         return True
 
-    async def _check(self, raw: bytes, user: str | None, until: float) -> Verdict:
+    async def _check(self, raw: bytes, user: str | None, until: float) -> MailVerdict:
         try:
             caller = await self._admitted("read")
             with acting_for(caller.project_id):
@@ -228,9 +228,9 @@ class MailFilter:
                         continue
                 return await self._decided(caller.project_id, site, raw, until)
         except Exception as error:
-            return Verdict("unknown", reason=reason_of(error))
+            return MailVerdict("unknown", reason=reason_of(error))
 
-    async def _decided(self, project_id: str, alias: str, raw: bytes, until: float) -> Verdict:
+    async def _decided(self, project_id: str, alias: str, raw: bytes, until: float) -> MailVerdict:
         left = max(0.0, until - asyncio.get_running_loop().time())
         verdict = await self._deciding.verdict(project_id, alias, raw, left)
         model = str(verdict.model)
@@ -241,7 +241,7 @@ class MailFilter:
                 self._counts.clear()
             self._counts[model] = counts
         if min(counts) < self._min_labels:
-            return Verdict("unknown", reason="too_few_labels", alias=alias, model=model)
+            return MailVerdict("unknown", reason="too_few_labels", alias=alias, model=model)
         return verdict
 
     async def _admitted(self, scope: Scope) -> Caller:

@@ -9,7 +9,7 @@ from typing import Protocol
 import h11
 
 from service.mailfilter.figures import Figures
-from service.mailfilter.http_exchange import Answer, Exchange, Paths, Request, TooManyChunks, problem
+from service.mailfilter.http_exchange import Exchange, HttpAnswer, HttpRequest, Paths, TooManyChunks, problem
 from service.mailfilter.inbound import Inbound, IncomingMail
 from service.predictions.budget import HeldMemory
 
@@ -27,7 +27,7 @@ class HttpDoor(Protocol):
     is_for_addons: bool
     """Whether add-ons of mail clients may call it."""
 
-    async def answer(self, request: Request, mail: IncomingMail) -> Answer:
+    async def answer(self, request: HttpRequest, mail: IncomingMail) -> HttpAnswer:
         """Answer a request with its body."""
 
 
@@ -41,11 +41,11 @@ class Basics:
         self.paths: Paths = {"/ping": ("GET", "HEAD"), "/metrics": ("GET", "HEAD")}
         self._figures = figures
 
-    async def answer(self, request: Request, mail: IncomingMail) -> Answer:  # noqa: ARG002 (there is none)
+    async def answer(self, request: HttpRequest, mail: IncomingMail) -> HttpAnswer:  # noqa: ARG002 (there is none)
         """Answer."""
         if request.path == "/ping":
-            return Answer(200, b"pong\r\n", "text/plain")
-        return Answer(200, self._figures.render(), "text/plain; version=0.0.4; charset=utf-8")
+            return HttpAnswer(200, b"pong\r\n", "text/plain")
+        return HttpAnswer(200, self._figures.render(), "text/plain; version=0.0.4; charset=utf-8")
 
 
 class HttpDoors:
@@ -70,7 +70,7 @@ class HttpDoors:
             answer = problem(413, "the body comes in too many small chunks; send it in larger ones, or with its length")
         exchange.send(answer)
 
-    async def _answer(self, exchange: Exchange, memory: HeldMemory) -> Answer:
+    async def _answer(self, exchange: Exchange, memory: HeldMemory) -> HttpAnswer:
         request = await exchange.request()
         path, door = self._door(request.path)
         if request.all(b"origin") and not (

@@ -37,7 +37,7 @@ class TooManyChunks(Exception):  # noqa: N818 (nothing is wrong here)
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """Status, content and its type."""
 
     status: int
@@ -49,7 +49,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """A request without its body."""
 
     method: str
@@ -68,14 +68,14 @@ class Request:
         return said[0].partition(";")[0].strip().lower() if said else ""
 
 
-def json_answer(status: int, body: Any, headers: Sequence[tuple[str, str]] = ()) -> Answer:
+def json_answer(status: int, body: Any, headers: Sequence[tuple[str, str]] = ()) -> HttpAnswer:
     """Return an answer in JSON."""
-    return Answer(status, orjson.dumps(body), headers=headers)
+    return HttpAnswer(status, orjson.dumps(body), headers=headers)
 
 
-def problem(status: int, error: str, headers: Sequence[tuple[str, str]] = ()) -> Answer:
+def problem(status: int, error: str, headers: Sequence[tuple[str, str]] = ()) -> HttpAnswer:
     """Return an answer that says what is wrong."""
-    return Answer(status, orjson.dumps({"error": error}), headers=headers, reason=_first_line(error))
+    return HttpAnswer(status, orjson.dumps({"error": error}), headers=headers, reason=_first_line(error))
 
 
 def _first_line(text: str) -> str:
@@ -102,13 +102,13 @@ class Exchange:
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         self._is_head = first.startswith(b"HEAD ")
 
-    async def request(self) -> Request:
+    async def request(self) -> HttpRequest:
         """Return the request; raises `HungUp`, `h11.RemoteProtocolError`."""
         event = await self._next()
         if not isinstance(event, h11.Request):
             raise HungUp
         path, _, query = event.target.decode("latin-1").partition("?")
-        return Request(event.method.decode("latin-1"), path, list(event.headers), query)
+        return HttpRequest(event.method.decode("latin-1"), path, list(event.headers), query)
 
     async def body(self, mail: IncomingMail) -> None:
         """Read the body into `mail`; raises `HungUp`, `h11.RemoteProtocolError`, `TooManyChunks`."""
@@ -124,7 +124,7 @@ class Exchange:
             if taken % IN_ONE_GO == 0:
                 await asyncio.sleep(0)
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: HttpAnswer) -> None:
         """Write an answer, if one is still to be had."""
         if self._connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return

@@ -22,10 +22,10 @@ from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.json_sizes import TooManyValuesError
 from service.mailfilter import cbor
 from service.mailfilter.counted import CountedFilter
-from service.mailfilter.http_exchange import SMALL, Answer, Paths, Request, json_answer, json_in
+from service.mailfilter.http_exchange import SMALL, HttpAnswer, HttpRequest, Paths, json_answer, json_in
 from service.mailfilter.inbound import IncomingMail
 from service.mailfilter.marking import split
-from service.mailfilter.verdict import Reason, Verdict, fields_of
+from service.mailfilter.verdict import MailVerdict, Reason, fields_of
 
 DOOR = "mta-hooks"
 VERSION = "1.0"
@@ -45,7 +45,7 @@ _LINE = re.compile(rb"(?:\A|(?<=\n))([^ \t\r\n:][^\r\n:]*)[^\n]*")
 _TIMEOUT_MS = 2000
 
 
-class Asked(NamedTuple):
+class HookRequest(NamedTuple):
     """What a request asks."""
 
     is_draft: bool
@@ -80,7 +80,7 @@ class MtaHooks:
         self._mails = mails
         self._tempfail = tempfail
 
-    async def answer(self, request: Request, mail: IncomingMail) -> Answer:
+    async def answer(self, request: HttpRequest, mail: IncomingMail) -> HttpAnswer:
         """Answer a request of the protocol."""
         if request.path == DISCOVERY:
             return json_answer(200, discovery())
@@ -100,8 +100,8 @@ class MtaHooks:
             return json_answer(200, stalwarts(verdict, asked, tempfail=self._tempfail))
         said = operations(verdict, asked, tempfail=self._tempfail)
         if not said:
-            return Answer(204, b"")
-        return Answer(200, cbor.dumps(said), CBOR) if is_cbor else json_answer(200, said)
+            return HttpAnswer(204, b"")
+        return HttpAnswer(200, cbor.dumps(said), CBOR) if is_cbor else json_answer(200, said)
 
 
 def discovery() -> dict[str, Any]:
@@ -121,25 +121,25 @@ def discovery() -> dict[str, Any]:
     }
 
 
-def asked_by(body: bytes, is_cbor: bool) -> Asked:
+def asked_by(body: bytes, is_cbor: bool) -> HookRequest:
     """Return what a request asks; of what cannot be read, nothing. Raises nothing."""
     try:
         said = cbor.loads(body) if is_cbor else json_in(body)
     except TooManyValuesError:
-        return Asked(is_draft=True, raw=None, user=None, is_crowded=True)
+        return HookRequest(is_draft=True, raw=None, user=None, is_crowded=True)
     except cbor.CborError:
         said = None
     if not isinstance(said, dict):
-        return Asked(is_draft=True, raw=None, user=None)
+        return HookRequest(is_draft=True, raw=None, user=None)
     user = _only_recipient(said.get("envelope"))
     if isinstance(said.get("context"), dict):
         headers, raw = _parts(said.get("message"))
-        return Asked(False, raw, user, _marks(name for name, _ in headers))
+        return HookRequest(False, raw, user, _marks(name for name, _ in headers))
     raw = _bytes(said.get("rawMessage")) if said.get("stage", STAGE) == STAGE else None
-    return Asked(True, raw, user, _marks(_names(raw)) if raw else ())
+    return HookRequest(True, raw, user, _marks(_names(raw)) if raw else ())
 
 
-def operations(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, list[dict[str, Any]]]:
+def operations(verdict: MailVerdict, asked: HookRequest, *, tempfail: bool) -> dict[str, list[dict[str, Any]]]:
     """Return what to change, as the draft has it; nothing if nothing is to be."""
     if tempfail and verdict.may_be_tried_again:
         told = {"code": 451, "enhancedCode": "4.7.1", "message": _why(verdict)}
@@ -150,7 +150,7 @@ def operations(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, l
     return ({"add": adds} if adds else {}) | ({"delete": deletes} if deletes else {})
 
 
-def stalwarts(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, Any]:
+def stalwarts(verdict: MailVerdict, asked: HookRequest, *, tempfail: bool) -> dict[str, Any]:
     """Return what to do, in Stalwart's own form."""
     if tempfail and verdict.may_be_tried_again:
         status = {"enhancedStatus": "4.7.1", "enhanced_status": "4.7.1"}  # documented, and read
@@ -160,7 +160,7 @@ def stalwarts(verdict: Verdict, asked: Asked, *, tempfail: bool) -> dict[str, An
     return {"action": "accept", "modifications": deletes + adds}
 
 
-def _registered(mail: IncomingMail) -> Answer:
+def _registered(mail: IncomingMail) -> HttpAnswer:
     """Answer a registration. None is kept: who has one, or had one before a restart, is served all the same."""
     raw = mail.raw()
     try:
@@ -196,7 +196,7 @@ def _registered(mail: IncomingMail) -> Answer:
     return json_answer(201, told, [("Location", here)])
 
 
-def _registration(request: Request) -> Answer:
+def _registration(request: HttpRequest) -> HttpAnswer:
     identifier, _, rest = request.path.removeprefix(f"{REGISTRATIONS}/").partition("/")
     if request.method == "GET" and rest == "status":
         return json_answer(200, {"registrationId": identifier, "status": "active"})
@@ -205,7 +205,7 @@ def _registration(request: Request) -> Answer:
     return _error(404, "INVALID_REQUEST", "there is nothing here")
 
 
-def _error(status: int, code: str, message: str) -> Answer:
+def _error(status: int, code: str, message: str) -> HttpAnswer:
     return json_answer(status, {"error": {"code": code, "message": message}})
 
 
@@ -213,7 +213,7 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def _why(verdict: Verdict) -> str:
+def _why(verdict: MailVerdict) -> str:
     return f"Nothing can be said of this mail ({verdict.reason}); try again later"
 
 

@@ -7,9 +7,9 @@ from urllib.parse import parse_qs
 
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.mailfilter.counted import CountedFilter, NotLearned
-from service.mailfilter.http_exchange import Answer, Paths, Request, json_answer, problem
+from service.mailfilter.http_exchange import HttpAnswer, HttpRequest, Paths, json_answer, problem
 from service.mailfilter.inbound import IncomingMail
-from service.mailfilter.verdict import REQUIRED, Verdict, fields_of
+from service.mailfilter.verdict import REQUIRED, MailVerdict, fields_of
 from solver.corrections import PERSON
 
 DOOR = "rspamd"
@@ -34,7 +34,7 @@ class Rspamd:
         self._mails = mails
         self._tempfail = tempfail
 
-    async def answer(self, request: Request, mail: IncomingMail) -> Answer:
+    async def answer(self, request: HttpRequest, mail: IncomingMail) -> HttpAnswer:
         """Decide on a mail, or learn it."""
         if request.path == "/checkv2":
             return await self._check(request, mail)
@@ -47,14 +47,14 @@ class Rspamd:
         when = {} if result == "ignored" else {"takes_effect": "the next training learns from it"}
         return json_answer(200, {"success": True, "result": result, **when})
 
-    async def _check(self, request: Request, mail: IncomingMail) -> Answer:
+    async def _check(self, request: HttpRequest, mail: IncomingMail) -> HttpAnswer:
         verdict, seconds = await self._mails.check(DOOR, mail, _user(request), mail.raw())
         if self._tempfail and verdict.may_be_tried_again:
             return problem(503, f"nothing can be said of this mail ({verdict.reason})", [("Retry-After", "60")])
         return json_answer(200, told(verdict, seconds))
 
 
-def told(verdict: Verdict, seconds: float) -> dict[str, Any]:
+def told(verdict: MailVerdict, seconds: float) -> dict[str, Any]:
     """Return a verdict as rspamd has it, and below it as we have it."""
     known = verdict.kind != "unknown"
     points = verdict.shown if known else 0.0
@@ -89,12 +89,12 @@ def told(verdict: Verdict, seconds: float) -> dict[str, Any]:
     }
 
 
-def _source(request: Request) -> str:
+def _source(request: HttpRequest) -> str:
     """Return who says what a mail is; somebody, unless it is concluded."""
     return next(iter(request.all(b"learn-source")), PERSON).lower()
 
 
-def _user(request: Request) -> str | None:
+def _user(request: HttpRequest) -> str | None:
     """Return whose mail it is: to whom it is delivered, or its only recipient. ``User`` is who has sent it, here."""
     for name in (b"deliver-to", b"rcpt"):
         values = request.all(name)

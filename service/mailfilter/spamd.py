@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from service.mailfilter.counted import CountedFilter, NotLearned
 from service.mailfilter.inbound import CHUNK, Inbound, IncomingMail
 from service.mailfilter.marking import marked
-from service.mailfilter.verdict import REQUIRED, Verdict, headers_of, report_of
+from service.mailfilter.verdict import REQUIRED, MailVerdict, headers_of, report_of
 
 DOOR = "spamd"
 REQUEST = re.compile(rb"([A-Z_]{1,20}) SPAMC/(\d{1,2})\.(\d{1,2})[ \t]*")
@@ -30,7 +30,7 @@ _OF_STATUS = {413: TOO_BIG, 503: TEMPFAIL}
 
 
 @dataclass(frozen=True)
-class Request:
+class SpamdRequest:
     """The first lines of a request."""
 
     command: str
@@ -79,7 +79,7 @@ class Spamd:
         fields = await _fields(inbound)
         if fields is None:
             return _refusal(PROTOCOL, "Bad header line: expected Name: value, and Content-length in digits")
-        request = Request(command, (int(found[2]), int(found[3])), fields)
+        request = SpamdRequest(command, (int(found[2]), int(found[3])), fields)
         mail = await inbound.mail(request.length)
         if fields.get("compress") is not None:
             if fields["compress"].lower() != "zlib":
@@ -90,7 +90,7 @@ class Spamd:
             return await self._tell(request, mail)
         return await self._check(request, mail)
 
-    async def _check(self, request: Request, mail: IncomingMail) -> bytes:
+    async def _check(self, request: SpamdRequest, mail: IncomingMail) -> bytes:
         raw = mail.raw()
         verdict, _ = await self._mails.check(DOOR, mail, request.user, raw)
         if self._tempfail and verdict.may_be_tried_again:
@@ -100,7 +100,7 @@ class Spamd:
             return _refusal(TOO_BIG if mail.is_too_large else TEMPFAIL, "the mail was not looked at")
         return reply(request, verdict, raw)
 
-    async def _tell(self, request: Request, mail: IncomingMail) -> bytes:
+    async def _tell(self, request: SpamdRequest, mail: IncomingMail) -> bytes:
         sets, removes = (_places(request.fields.get(name, "")) for name in ("set", "remove"))
         said = request.fields.get("message-class", "").lower()
         wanted = {"spam": True, "ham": False}.get(said)
@@ -114,7 +114,7 @@ class Spamd:
         return b"SPAMD/1.1 0 EX_OK\r\n" + did + b"Content-length: 0\r\n\r\n"
 
 
-def reply(request: Request, verdict: Verdict, raw: bytes) -> bytes:
+def reply(request: SpamdRequest, verdict: MailVerdict, raw: bytes) -> bytes:
     """Return the answer to one of `CHECKS`, of the form that this version of the protocol has."""
     told = f"Spam: {verdict.is_spam} ; {verdict.shown if verdict.kind != 'unknown' else 0.0:.1f} / {REQUIRED:.1f}\r\n"
     if request.command in ("PROCESS", "HEADERS"):

@@ -40,7 +40,7 @@ Reason = Literal[
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MailVerdict:
     """What is known of one mail; the same at each door.
 
     Attributes
@@ -87,13 +87,13 @@ class Verdict:
         return f"PREFSVM_{self.kind.upper()}"
 
 
-def verdict_of(made: Decisions, ready: ReadyModel, alias: str) -> Verdict:
+def verdict_of(made: Decisions, ready: ReadyModel, alias: str) -> MailVerdict:
     """Return what a model says of one mail; raises `SeveralClasses`. The class that it was trained to find is spam."""
     (said,) = made.predictions
     model = ready.of_two
     label, score, probability = said["label"], said["score"], said["probability"]
     kind: Kind = "unsure" if label is None else "spam" if label == str(model.classes[1]) else "ham"
-    return Verdict(
+    return MailVerdict(
         kind,
         points_of(float(score or 0.0), model.decision.threshold, ready.typical_distance),
         alias=alias,
@@ -115,7 +115,7 @@ def points_of(score: float, threshold: float, distance: float) -> float:
     return min(HIGHEST, max(LOWEST, points)) if math.isfinite(points) else REQUIRED
 
 
-def headers_of(verdict: Verdict) -> list[str]:
+def headers_of(verdict: MailVerdict) -> list[str]:
     """Return the header fields that tell a verdict; none if nothing is known. ASCII, lines of up to 78 characters.
 
     The last one says nothing that anybody acts on: a mail that begins with a blank continues it.
@@ -135,14 +135,14 @@ def headers_of(verdict: Verdict) -> list[str]:
     ]
 
 
-def fields_of(verdict: Verdict) -> list[tuple[str, str]]:
+def fields_of(verdict: MailVerdict) -> list[tuple[str, str]]:
     """Return the header fields that tell a verdict, name and value of each, unfolded; none if nothing is known."""
     lines = "\n".join(headers_of(verdict)).replace("\n\t", " ").split("\n")
     found = [line.partition(": ") for line in lines if line]
     return [(name, value) for name, _, value in found]
 
 
-def report_of(verdict: Verdict) -> str:
+def report_of(verdict: MailVerdict) -> str:
     """Return a few lines for people, ASCII, about what was decided and by what."""
     if verdict.kind == "unknown":
         return f"Nothing can be said of this mail ({verdict.reason}); it is passed on as it came.\n"

@@ -30,7 +30,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class PointInUse:
     """The point in use, with the intervals of its two coordinates where there are any."""
 
     at: Point
@@ -59,7 +59,7 @@ class Plot:
     y_name: str
     y_end: float
     points: list[Point]
-    chosen: Chosen | None
+    chosen: PointInUse | None
     helpers: list[Helper]
 
 
@@ -100,7 +100,7 @@ def _precision_recall(curve: PrecisionRecallCurve) -> Plot:
     if measured is not None and measured.precision is not None and measured.recall is not None:
         precision, recall = measured.precision, measured.recall
         text = f"precision {precision.value:.3f}, recall {recall.value:.3f}"
-        chosen = Chosen((recall.value, precision.value), recall, precision, text, measured.confidence)
+        chosen = PointInUse((recall.value, precision.value), recall, precision, text, measured.confidence)
     return Plot("Precision and recall", "recall", "precision", 1.0, points, chosen, list(_targets(curve)))
 
 
@@ -126,7 +126,7 @@ def _roc(curve: RocCurve) -> Plot:
     if measured is not None and measured.recall is not None and _negatives(measured):
         rate = measured.false_positives / _negatives(measured)
         text = f"true positives {measured.recall.value:.3f}, false positives {rate:.3f}"
-        chosen = Chosen((rate, measured.recall.value), None, measured.recall, text, measured.confidence)
+        chosen = PointInUse((rate, measured.recall.value), None, measured.recall, text, measured.confidence)
     guessing = [Helper((0.0, 0.0), (1.0, 1.0), "guessing")]
     if curve.objective.get("at_most"):
         most = curve.objective["at_most"]
@@ -153,7 +153,7 @@ def _cost(curve: CostCurve) -> Plot:
         share = (measured.true_positives + measured.false_positives) / measured.n
         errors = curve.false_negative * measured.false_negatives + curve.false_positive * measured.false_positives
         mean = errors / measured.n
-        chosen = Chosen((share, mean), None, None, f"mean cost {mean:.4g}", measured.confidence)
+        chosen = PointInUse((share, mean), None, None, f"mean cost {mean:.4g}", measured.confidence)
     highest = max((point.cost for point in curve.points), default=1.0) or 1.0
     return Plot(
         "Mean cost of a row",
@@ -198,7 +198,7 @@ def _figure(plot: Plot, subtitle: str, promise: str) -> Figure:
     return figure
 
 
-def _mark(axes: Axes, chosen: Chosen) -> None:
+def _mark(axes: Axes, chosen: PointInUse) -> None:
     x, y = chosen.at
     # Rounding may put the end of an interval a hair on the wrong side of its value.
     reach = [

@@ -91,7 +91,7 @@ class Preview:
 
 
 @dataclass(frozen=True)
-class Before:
+class FormerThreshold:
     """What decided before the last change of the threshold, and will again when that is undone."""
 
     threshold: float
@@ -316,13 +316,13 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
     )
 
 
-def _before(services: Services, project: str, name: str, model: Model) -> Before | None:
+def _before(services: Services, project: str, name: str, model: Model) -> FormerThreshold | None:
     """Return what a change of the threshold is undone to; None where nothing was changed."""
     if model.operating_point is None:
         return None
     points = services.models.applied_points(project, name, None, 2).items
     before = points[1] if len(points) > 1 and isinstance(points[1], OperatingPoint) else model.report
-    return Before(before.threshold, before.objective, is_trained=len(points) < 2)
+    return FormerThreshold(before.threshold, before.objective, is_trained=len(points) < 2)
 
 
 def _proof(point: Point) -> Mapping[str, str] | None:

@@ -91,7 +91,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Check:
+class TrainingCheck:
     """What a training would need, or why it could not be."""
 
     body: str
@@ -243,7 +243,7 @@ def _as_chosen(choices: Choices, given: Form) -> dict[str, Any]:
     return labels | choices.fields | written | of_classes
 
 
-def _check(services: Services, project: str, dataset: Dataset, choices: Choices) -> Check | None:
+def _check(services: Services, project: str, dataset: Dataset, choices: Choices) -> TrainingCheck | None:
     if choices.target is None:
         return None
     dry_run, problem = None, None
@@ -256,7 +256,7 @@ def _check(services: Services, project: str, dataset: Dataset, choices: Choices)
         problem = error
     text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode()
     curl = f"curl $PREFSVM_URL/train -H 'Content-Type: application/json' -d {shlex.quote(text)}"
-    return Check(text, curl, dry_run, problem, new_id("blob"))
+    return TrainingCheck(text, curl, dry_run, problem, new_id("blob"))
 
 
 def _body(dataset: Dataset, choices: Choices) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from solver.multiclass import (
     ClassesDecision,
     ClassesReport,
     ClassObjective,
-    LeftOutScores,
+    LeftOutProblemScores,
     Scheme,
     calibrate_own,
     figures_of,
@@ -91,7 +91,7 @@ class KeptCross:
 
 
 def cross_decided(
-    left_out: LeftOutScores,
+    left_out: LeftOutProblemScores,
     codes: IndexArray,
     plain: ClassesDecision,
     objective: ClassObjective | None,
@@ -101,7 +101,7 @@ def cross_decided(
 
     Parameters
     ----------
-    left_out : LeftOutScores
+    left_out : LeftOutProblemScores
         By models that a row did not train.
     codes : int array of shape (n,)
     plain : ClassesDecision
@@ -148,14 +148,14 @@ def cross_decided(
     return Cross(decision, rows, known, said, fold, log_loss, share_log_loss, chosen_by)
 
 
-def _parts(left_out: LeftOutScores, rows: int) -> Iterator[slice]:
+def _parts(left_out: LeftOutProblemScores, rows: int) -> Iterator[slice]:
     """Parts of so many rows, the scores of each of which are not too many at once."""
     step = max(1, _SCORES_AT_ONCE // max(1, left_out.own.problems))
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def _without_rule(
-    left_out: LeftOutScores,
+    left_out: LeftOutProblemScores,
     rows: IndexArray,
     codes: IndexArray,
     fold: IndexArray,
@@ -174,7 +174,7 @@ def _without_rule(
 
 
 def _probabilities(
-    left_out: LeftOutScores,
+    left_out: LeftOutProblemScores,
     rows: IndexArray,
     codes: IndexArray,
     fold: IndexArray,

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from solver.estimators.svm import SVM
 from solver.kernels.kernel import FeatureKernel, Kernel, PrecomputedKernel
-from solver.multiclass import LeftOutScores, OwnRows, Scheme, SharedExpansion, own_rows
+from solver.multiclass import LeftOutProblemScores, OwnRows, Scheme, SharedExpansion, own_rows
 from solver.multiclass.decision import Sums, planes_of
 from solver.smo import (
     MatrixSolutions,
@@ -44,14 +44,14 @@ class Together:
     ----------
     expansion : SharedExpansion
         The scores of the models of all rows.
-    left_out : LeftOutScores or None
+    left_out : LeftOutProblemScores or None
         By models of folds that a row was not in; None without folds, or where there was no time for them.
     ended : str
         `""`, `"stopped"` or `"solver_limit"`.
     """
 
     expansion: SharedExpansion
-    left_out: LeftOutScores | None
+    left_out: LeftOutProblemScores | None
     ended: str
 
 
@@ -239,7 +239,7 @@ class _Work:
         coefficients.sort_indices()
         return coefficients
 
-    def left_out_scores(self, order: IndexArray) -> LeftOutScores:
+    def left_out_scores(self, order: IndexArray) -> LeftOutProblemScores:
         """Scores by models without the row, of rows as they were before they were put in this order."""
         own = self._own
         original = OwnRows(own.starts, order[own.rows], own.positive)
@@ -248,9 +248,9 @@ class _Work:
             np.zeros(len(order), dtype=np.intp) if self._fold is None else 1 + self._fold, np.argsort(order),
         )  # fmt: skip
         if own.problems * len(order) > _SCORES_AT_ONCE:
-            return LeftOutScores(original, self._left_out, of_fold)
+            return LeftOutProblemScores(original, self._left_out, of_fold)
         every = of_fold(np.arange(len(order)))
-        return LeftOutScores(original, self._left_out, every.__getitem__)
+        return LeftOutProblemScores(original, self._left_out, every.__getitem__)
 
 
 class _FoldScores:

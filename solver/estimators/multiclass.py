@@ -27,7 +27,7 @@ from solver.multiclass import (
     ClassesDecision,
     ClassesReport,
     ClassObjective,
-    LeftOutScores,
+    LeftOutProblemScores,
     ProblemScores,
     Scheme,
     each_two_class_problem,
@@ -160,7 +160,9 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             raise ValueError("an objective is chosen on left-out scores: it needs labeled_split='xfit'")
         return objective
 
-    def _train(self, X: Matrix, codes: IndexArray, weight: FloatArray | None, cases: Cases) -> LeftOutScores | None:
+    def _train(
+        self, X: Matrix, codes: IndexArray, weight: FloatArray | None, cases: Cases
+    ) -> LeftOutProblemScores | None:
         """Train all classifiers; the left-out scores of the labelled rows, if there are any."""
         self.estimators_: list[Any] = []
         labelled, classes = np.flatnonzero(codes >= 0), len(self.classes_)
@@ -212,7 +214,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
 
         return of
 
-    def _left_out_scores(self, X: Matrix, codes: IndexArray, labelled: IndexArray) -> LeftOutScores:
+    def _left_out_scores(self, X: Matrix, codes: IndexArray, labelled: IndexArray) -> LeftOutProblemScores:
         """What the classifiers said of their own rows when they were left out, and what they say of the others."""
         own = own_rows(codes[labelled], len(self.classes_), self._scheme)
         scores = np.empty(len(own.rows))
@@ -228,7 +230,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             every[known.row, known.col] = known.data
             return every
 
-        return LeftOutScores(own, scores, of_rows)
+        return LeftOutProblemScores(own, scores, of_rows)
 
     def _fit_one(self, X: Matrix, problem: NDArray[np.int8], weight: FloatArray | None, part: _PartOfAll) -> Any:
         """Fit a classifier on the rows that are 1, 0 or unlabelled; any other number leaves a row out."""
@@ -250,7 +252,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         self,
         X: Matrix,
         codes: IndexArray,
-        left_out: LeftOutScores | None,
+        left_out: LeftOutProblemScores | None,
         objective: ClassObjective | None,
         cases: Cases,
     ) -> None:

@@ -5,7 +5,7 @@ from solver.multiclass.choosing import LeftOutError, LeftOutProbabilities
 from solver.multiclass.coupling import coupled, normalised
 from solver.multiclass.decision import ClassesDecision, ProblemScores, SharedExpansion
 from solver.multiclass.figures import ClassesReport, figures_of
-from solver.multiclass.left_out import LeftOutScores
+from solver.multiclass.left_out import LeftOutProblemScores
 from solver.multiclass.objective import MOST_CLASSES, ClassObjective, ClassObjectiveError, with_classes_called
 from solver.multiclass.problems import (
     OwnRows,
@@ -30,7 +30,7 @@ __all__ = [
     "ClassesReport",
     "LeftOutError",
     "LeftOutProbabilities",
-    "LeftOutScores",
+    "LeftOutProblemScores",
     "OwnRows",
     "ProblemScores",
     "Scheme",

@@ -12,7 +12,7 @@ from solver.typing import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
-class LeftOutScores:
+class LeftOutProblemScores:
     """Scores of each row in its own problems, and on demand in the others.
 
     All of them would be as many as rows times problems: with 100 classes and 20,000 rows 800 MB.
@@ -30,6 +30,6 @@ class LeftOutScores:
     scores: FloatArray
     of_rows: Callable[[IndexArray], FloatArray]
 
-    def only_of(self, measured: BoolArray) -> LeftOutScores:
+    def only_of(self, measured: BoolArray) -> LeftOutProblemScores:
         """The same where only these rows are measured, of those that have labels."""
         return replace(self, scores=np.where(measured[self.own.rows], self.scores, np.nan))

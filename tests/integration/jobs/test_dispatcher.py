@@ -19,7 +19,7 @@ from worker_bench import JobTable, wait_for
 
 from service.db.session import Database
 from service.db.tables import JobRow
-from service.dispatcher import WAITING, BrokerError, Dispatcher, Doorbells, Listener
+from service.dispatcher import WAITING, BrokerError, Dispatcher, Doorbells, NotificationListener
 from service.jobs import dispatching
 from service.jobs.claims import JobClaims
 from service.jobs.doorbell import CHANNEL, QUEUE, TASK
@@ -190,14 +190,14 @@ def test_lost_workers_are_noticed(run: Callable[..., Dispatcher], table: JobTabl
     assert error["code"] == "worker_lost"
 
 
-def waits(listener: Listener) -> bool:
+def waits(listener: NotificationListener) -> bool:
     work, messages = listener.ask(WAITING, {"lease": timedelta(seconds=30)})
     assert not messages
     return bool(work)
 
 
 def test_it_looks_for_work_only_where_there_may_be_some(database: Database, table: JobTable) -> None:
-    listener = Listener(database)
+    listener = NotificationListener(database)
     listener.wait(0)
     assert not waits(listener)
     job_id = table.enqueue("nothing")

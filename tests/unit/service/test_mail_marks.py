@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.mailfilter.marking import marked, split, without_marks
-from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, Verdict, headers_of, points_of, report_of
+from service.mailfilter.verdict import HIGHEST, LOWEST, REQUIRED, MailVerdict, headers_of, points_of, report_of
 
-SPAM = Verdict("spam", 7.46, alias="spam-filter", model="mdl_" + "0" * 32, label="späm\r\nX-A: b", score=1.0)
+SPAM = MailVerdict("spam", 7.46, alias="spam-filter", model="mdl_" + "0" * 32, label="späm\r\nX-A: b", score=1.0)
 PIECES = st.sampled_from(
     [b"\n", b"\r\n", b"\r", b"\r\r\n", b" ", b"\t", b"A: b", b"X-Spam-Flag: NO", b"x-SPAM-a : c", b"From ", b"\0x",
      b"X-Spam-b", b": d"]
@@ -82,7 +82,7 @@ def test_the_envelope_hides_no_mark_and_a_mail_of_one_line_has_none() -> None:
 
 @pytest.mark.parametrize("kind", ["spam", "ham", "unsure"])
 def test_headers_are_ascii_and_short(kind: str) -> None:
-    verdict = Verdict(kind, 7.46, alias="a" * 63, model="mdl_" + "0" * 32)  # type: ignore[arg-type]
+    verdict = MailVerdict(kind, 7.46, alias="a" * 63, model="mdl_" + "0" * 32)  # type: ignore[arg-type]
     lines = "\n".join(headers_of(verdict)).split("\n")
     assert all(line.isascii() and line.isprintable() for line in (line.lstrip("\t") for line in lines))
     assert max(map(len, lines)) <= 78
@@ -96,9 +96,9 @@ def test_points_keep_the_order_and_never_say_the_other_thing() -> None:
     assert (points[0], points[3], points[-1]) == (LOWEST, REQUIRED, HIGHEST)
     assert points_of(1.01, 0.31, 0.7) == pytest.approx(10.0)
     for each in points:
-        assert Verdict("spam", each).shown >= REQUIRED
-        assert Verdict("ham", each).shown < REQUIRED
-        assert re.fullmatch(r"-?\d+\.\d", f"{Verdict('ham', each).shown:.1f}")
+        assert MailVerdict("spam", each).shown >= REQUIRED
+        assert MailVerdict("ham", each).shown < REQUIRED
+        assert re.fullmatch(r"-?\d+\.\d", f"{MailVerdict('ham', each).shown:.1f}")
 
 
 def test_reports_are_ascii_whatever_a_label_is() -> None:
