@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.models.card import code, data_lines, notes_lines, plain_text, table
+from service.models.class_figures import MOST_CONFUSED, confusion
 from service.models.class_points import report_in_use
 from service.models.repository import Origin
 from service.models.schemas import MulticlassModel
 from service.outcomes import LEFT_OUT_ROWS, status_words
-from solver.classes_report import ClassesFigures, ClassFigures
+from solver.classes_report import ClassFigures
 from solver.report import Estimate
 
 MOST_IN_A_MATRIX = 30
 """Classes of which the confusion matrix is shown whole; the report has it of all."""
-MOST_CONFUSED = 20
 CONTROLS = {"majority": "the largest class of every row", "plain_svm": "the supervised SVM"}
 
 
@@ -126,30 +126,19 @@ def _line(each: ClassFigures) -> list[str]:
 
 def _confused(model: MulticlassModel) -> Iterator[str]:
     """The confusion matrix; of very many classes those that are taken for each other most."""
-    figures, classes = model.report.calibration, model.report.classes
-    if figures is None:
+    found = confusion(model.report, MOST_IN_A_MATRIX)
+    if found is None:
         return
     yield from ("", "## Which are taken for which", "")
-    if len(classes) <= MOST_IN_A_MATRIX:
+    if found.names:
         yield "Left-out rows by their class (lines) and by what was said of them (columns)."
         yield ""
-        names = [plain_text(label) for label in classes]
-        body = [[name, *map(str, line)] for name, line in zip(names, figures.confusion, strict=True)]
+        names = [plain_text(name) for name in found.names]
+        body = [[plain_text(name), *map(str, line)] for name, line, _ in found.lines]
         yield from table(["", *names, "undecided"], body)
         return
-    body = [[plain_text(true), plain_text(said), str(rows)] for rows, true, said in most_confused(figures, classes)]
+    body = [[plain_text(true), plain_text(said), str(rows)] for rows, true, said in found.worst]
     yield from table(["is", "was said to be", "rows"], body)
-
-
-def most_confused(figures: ClassesFigures, classes: list[str]) -> list[tuple[int, str, str]]:
-    """Return the pairs of classes of which most rows are taken for each other: rows, true class, what was said."""
-    wrong = [
-        (rows, classes[true], classes[said])
-        for true, line in enumerate(figures.confusion)
-        for said, rows in enumerate(line[:-1])
-        if said != true and rows
-    ]
-    return sorted(wrong, key=lambda each: (-each[0], each[1], each[2]))[:MOST_CONFUSED]
 
 
 def _estimate(estimate: Estimate | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from service.errors import InvalidRequest
@@ -29,19 +30,22 @@ TRAIN_AGAIN = (
     "this model was stored without its left-out rows, which another rule is chosen on: train it again (POST /train)"
 )
 
+_OF_A_POINT = ("objective", "status", "status_reason", "calibration", "floors", "promise")
+
 log = logging.getLogger("prefsvm.models")
 
 
 def point_in_use(report: MulticlassReport, created_at: Any = None) -> ClassesOperatingPoint:
     """Return the point that a report tells; `with_point` makes it that of one that was applied."""
-    names = ("objective", "status", "status_reason", "calibration", "floors", "promise")
-    return ClassesOperatingPoint(**{name: getattr(report, name) for name in names}, created_at=created_at)
+    return ClassesOperatingPoint(**{name: getattr(report, name) for name in _OF_A_POINT}, created_at=created_at)
 
 
 def report_in_use(model: MulticlassModel) -> MulticlassReport:
     """Return the report of a model as of the point that decides now."""
     point = model.operating_point
-    return model.report if point is None else with_point(model.report, point.model_dump(mode="json"))
+    if point is None:
+        return model.report
+    return replace(model.report, **{name: getattr(point, name) for name in _OF_A_POINT})
 
 
 def applied_point(report: MulticlassReport, applied: dict[str, Any] | None) -> ClassesOperatingPoint | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Literal
 
@@ -12,12 +13,11 @@ from service.db.session import Database
 from service.models.card import model_card
 from service.models.class_card import card_of_classes
 from service.models.class_html_report import html_report_of_classes
-from service.models.curves import Costs
 from service.models.errors import DamagedModel, NoCurve, NotExportable
 from service.models.files import ModelFiles
 from service.models.html_report import html_report
 from service.models.repository import ModelFile, ModelRepository
-from service.models.schemas import MulticlassModel, PrecisionRecallCurve
+from service.models.schemas import MulticlassModel
 from service.models.service import ModelService
 from solver.export import NoSuchFormError, libsvm_text, with_threshold
 from solver.model_file import Model, model_bytes
@@ -101,24 +101,15 @@ class ExportService:
     def report(self, project_id: str, name: str) -> str:
         """Return the report to send, as HTML; raises `ModelNotFound`."""
         model = self._models.get_any(project_id, name)
+        with self._database.transaction() as session:
+            origin = ModelRepository(session, project_id).origin(model.id)
         if isinstance(model, MulticlassModel):
-            with self._database.transaction() as session:
-                origin = ModelRepository(session, project_id).origin(model.id)
-            return html_report_of_classes(model, origin, lambda label: self._curve(project_id, model.id, label))
+            return html_report_of_classes(model, origin, partial(self._models.class_curve, project_id, model.id))
         try:
             thresholds = self._models.thresholds(project_id, model.id)
         except NoCurve:
             thresholds = None
-        with self._database.transaction() as session:
-            return html_report(model, thresholds, ModelRepository(session, project_id).origin(model.id))
-
-    def _curve(self, project_id: str, model_id: str, label: str) -> PrecisionRecallCurve | None:
-        """Return precision against recall of one of several classes; None where that was not kept."""
-        try:
-            curve = self._models.curve(project_id, model_id, "pr", Costs(), label)
-        except NoCurve:
-            return None
-        return curve if isinstance(curve, PrecisionRecallCurve) else None
+        return html_report(model, thresholds, origin)
 
 
 def _safetensors(file: ModelFile, pieces: Iterator[bytes], headers: dict[str, str]) -> Export:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Template
 
@@ -20,9 +21,9 @@ from service.models.figures import (
     succeeded,
 )
 from service.models.repository import Origin
-from service.models.schemas import Model, ModelAudit, Thresholds
+from service.models.schemas import Model, ModelAudit, MulticlassModel, Thresholds
 from service.models.words import alone_words, objective_words, promise_level, shares_in_percent
-from solver.report import Classes, Estimate
+from solver.report import Estimate
 
 TEMPLATES = Path(__file__).parent / "templates"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -36,8 +37,9 @@ def html_report(model: Model, thresholds: Thresholds | None, origin: Origin) -> 
     """Return the report of a model; `thresholds` is None where its curve was not kept."""
     report = model.report
     in_use = model.operating_point or report
-    shown = [column.name for column in model.columns[:MOST_COLUMNS]]
-    return _template().render(
+    names = (report.classes.positive, report.classes.negative)
+    return report_template("report.html").render(
+        **shared(model, names),
         model=model,
         report=report,
         in_use=in_use,
@@ -49,14 +51,21 @@ def html_report(model: Model, thresholds: Thresholds | None, origin: Origin) -> 
         calibration=calibration_picture(report),
         compared=_few_bars(list(compared(model))),
         succeeded=_few_bars(succeeded(report)),
-        promised=[_sentence(each, report.classes) for each in _promised(model)],
-        audits=[(_sentence(each.sentence, report.classes), each.in_use) for each in _other_audits(model)],
-        columns=shown,
-        more_columns=len(model.columns) - len(shown),
-        warnings=[note(_sentence(each, report.classes)) for each in report.warnings[:MOST_WARNINGS]],
-        more_warnings=max(0, len(report.warnings) - MOST_WARNINGS),
-        policy=POLICY,
+        promised=[sentence(each, names) for each in _promised(model)],
+        audits=[(sentence(each.sentence, names), each.in_use) for each in _other_audits(model)],
     )
+
+
+def shared(model: Model | MulticlassModel, classes: Sequence[str]) -> dict[str, Any]:
+    """Return what the reports of two and of several classes show in the same words."""
+    warnings = model.report.warnings
+    return {
+        "columns": [column.name for column in model.columns[:MOST_COLUMNS]],
+        "more_columns": len(model.columns) - MOST_COLUMNS,
+        "warnings": [note(sentence(each, classes)) for each in warnings[:MOST_WARNINGS]],
+        "more_warnings": max(0, len(warnings) - MOST_WARNINGS),
+        "policy": POLICY,
+    }
 
 
 def _promised(model: Model) -> list[str]:
@@ -83,9 +92,9 @@ def _few_bars(found: Sequence[Compared]) -> list[Compared]:
     return list(found)[:2]
 
 
-def _sentence(text: str, classes: Classes) -> str:
+def sentence(text: str, classes: Sequence[str]) -> str:
     """Return a sentence in which the names of the classes are cut, and not what it says of them."""
-    for each in (classes.positive, classes.negative):
+    for each in classes:
         if len(each) > MOST_OF_A_NAME:
             text = text.replace(each, label(each))
     return shown_text.visible(shares_in_percent(text), MOST_OF_A_SENTENCE)
@@ -110,6 +119,7 @@ def estimate(value: Estimate | None, *, as_share: bool = True) -> str:
 
 
 @functools.cache
-def _template() -> Template:
-    filters = (label, note, estimate, objective_words, promise_level)
-    return html_templates(TEMPLATES, filters).get_template("report.html")
+def report_template(name: str) -> Template:
+    """Return a template of a report."""
+    filters = (label, note, estimate, objective_words, promise_level, shown_text.asked_percent)
+    return html_templates(TEMPLATES, filters).get_template(name)

@@ -50,6 +50,7 @@ from service.models.schemas import (
     ModelSummary,
     MulticlassModel,
     OperatingPoint,
+    PrecisionRecallCurve,
     PutAlias,
     Shadow,
     ShadowDisagreement,
@@ -206,6 +207,14 @@ class ModelService:
             raise _no_curve(report)
         return curve_of(report, report.curve, kind, applied or _trained(report), costs)
 
+    def class_curve(self, project_id: str, name: str, label: str) -> PrecisionRecallCurve | None:
+        """Return precision against recall of one of several classes; None where that was not kept."""
+        try:
+            curve = self.curve(project_id, name, "pr", Costs(), label)
+        except NoCurve:
+            return None
+        return curve if isinstance(curve, PrecisionRecallCurve) else None
+
     def thresholds(self, project_id: str, name: str, costs: Costs | None = None) -> Thresholds:
         """Return what each threshold would give, with intervals; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
@@ -239,12 +248,16 @@ class ModelService:
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
             model_id = models.id_of(name)
-            stored, _ = models.report(model_id)
-        return (
-            self._choose_rule(project_id, model_id, stored, body)
-            if is_of_several(stored)
-            else (self.choose_threshold(project_id, name, body))
-        )
+            stored, applied = models.report(model_id)
+        if is_of_several(stored):
+            return self._choose_rule(project_id, model_id, stored, body)
+        return self._choose_threshold(project_id, model_id, *_of_two(model_id, stored, applied), body)
+
+    def choose_threshold(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint:
+        """Choose a threshold, as `choose` does, of a model of two classes; raises `SeveralClasses` for others."""
+        with self._database.transaction() as session:
+            model_id, report, applied = report_of(session, project_id, name)
+        return self._choose_threshold(project_id, model_id, report, applied, body)
 
     def _choose_rule(
         self, project_id: str, model_id: str, stored: dict[str, Any], body: ChooseOperatingPoint
@@ -266,18 +279,23 @@ class ModelService:
                 raise ModelNotFound
             return point_in_use(with_point(report, point), row.created_at)
 
-    def choose_threshold(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint:
-        """Choose a threshold, as `choose` does, of a model of two classes; raises `SeveralClasses` for others."""
-        if body.objective is not None and is_of_classes(body.objective.model_dump()):
-            raise InvalidRequest.of("body.objective", OF_THREE)
+    def _choose_threshold(
+        self,
+        project_id: str,
+        model_id: str,
+        report: Report,
+        applied: OperatingPoint | None,
+        body: ChooseOperatingPoint,
+    ) -> OperatingPoint:
         wanted = None if body.objective is None else body.objective.model_dump()
+        if wanted is not None and is_of_classes(wanted):
+            raise InvalidRequest.of("body.objective", OF_THREE)
+        if wanted is None and body.threshold is not None:
+            wanted = (applied or report).objective
+        point = _trained(report) if wanted is None else _chosen(report, wanted, body.threshold)
+        if not body.apply:
+            return point
         with changing(self._database, self._changed) as session:
-            model_id, report, applied = report_of(session, project_id, name)
-            if wanted is None and body.threshold is not None:
-                wanted = (applied or report).objective
-            point = _trained(report) if wanted is None else _chosen(report, wanted, body.threshold)
-            if not body.apply:
-                return point
             row = OperatingPointRow(
                 id=new_id("op"), model_id=model_id, **point.model_dump(exclude={"created_at", "promise"}, mode="json")
             )

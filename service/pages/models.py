@@ -14,8 +14,8 @@ from service.access.caller import Caller
 from service.api.access import Reader, Writer
 from service.api.parameters import CursorText
 from service.errors import InvalidRequest, Problem
+from service.models.class_figures import confusion
 from service.models.class_points import report_in_use
-from service.models.curves import Costs
 from service.models.errors import AliasNotFound, NoCurve, NoShadow
 from service.models.figures import (
     CalledUnlabelled,
@@ -38,12 +38,11 @@ from service.models.schemas import (
     Model,
     MulticlassModel,
     OperatingPoint,
-    PrecisionRecallCurve,
     PutAlias,
     Shadow,
     Thresholds,
 )
-from service.pages.class_figures import confusion, measured
+from service.pages.class_figures import MOST_IN_A_MATRIX, measured
 from service.pages.class_rules import rule_preview
 from service.pages.forms import BUTTON, Form, Written, number, parsed
 from service.pages.objectives import TARGETS, objective_fields, objective_in
@@ -201,6 +200,7 @@ def _of_classes(
     asked = given.exact("class")
     shown = asked if asked in model.report.classes else model.report.classes[0]
     in_use = report_in_use(model)
+    curve = services.models.class_curve(project, name, shown)
     return room.page(
         request.scope,
         "classes.html",
@@ -209,23 +209,14 @@ def _of_classes(
         report=in_use,
         alias=alias,
         measured=list(measured(in_use)),
-        confusion=confusion(in_use),
+        confusion=confusion(in_use, MOST_IN_A_MATRIX),
         # who may not apply a rule does not see the form either, and has none chosen, which takes time
         preview=rule_preview(services, project, model, in_use, given if "write" in caller.scopes else parsed(b"")),
         pair_name=pair_name,
         shown=shown,
-        curve=_class_curve(services, project, name, shown),
+        curve=None if curve is None else class_curve_picture(curve),
         no_onnx=_no_onnx(model),
     )
-
-
-def _class_curve(services: Services, project: str, name: str, label: str) -> Markup | None:
-    """Return precision against recall of a class; None where that was not kept."""
-    try:
-        curve = services.models.curve(project, name, "pr", Costs(), label)
-    except NoCurve:
-        return None
-    return class_curve_picture(curve) if isinstance(curve, PrecisionRecallCurve) else None
 
 
 def thresholds_of(services: Services, project: str, name: str) -> Thresholds | None:
