@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.ingest.limits import MAX_DISTINCT
+from service.ingest.numbers import array_values
 
 IndexKind = Literal["pandas", "unnamed"]
 """How a file shows that a column is an index: the metadata of pandas say so, or it comes first and has no name."""
@@ -102,7 +103,7 @@ def identifier(name: str, values: pa.Array, index: IndexKind | None = None) -> s
     if pa.types.is_string(values.type):
         return _text_identifier(name, values[:MOST_TEXTS].drop_null(), index_like)
     values = values[:MOST_NUMBERS]
-    present = _numbers(values.drop_null())
+    present = array_values(values.drop_null(), np.float64)
     present = present[np.isfinite(present)]
     if len(present) < max(FEWEST_ROWS, (1 - MOST_MISSING) * len(values)) or (present != np.floor(present)).any():
         return None
@@ -151,17 +152,20 @@ class IdentifierSample:
 
     def _may_go_on(self, part: pa.Array, distinct: int) -> bool:
         first = part[:FEWEST_ROWS].drop_null()
-        is_text = pa.types.is_string(part.type)
-        if is_text and (not len(first) or not all(map(_SINGLE_WORD_AT_FIRST, first.to_pylist()))):
+        if not len(first):
             return False
-        if not is_text and (not len(first) or ((numbers := _numbers(first)) != np.floor(numbers)).any()):
+        is_text = pa.types.is_string(part.type)
+        if is_text:
+            if not all(map(_SINGLE_WORD_AT_FIRST, first.to_pylist())):
+                return False
+        elif ((numbers := array_values(first, np.float64)) != np.floor(numbers)).any():
             return False
         if self._parts and self._parts[0].type != part.type:
             return False
         if distinct < MAX_DISTINCT:
             return distinct >= self._share * (self._rows - MOST_MISSING * self._rows) or self._rows < FEWEST_ROWS
         if not is_text and part.null_count == 0:
-            numbers = _numbers(part)
+            numbers = array_values(part, np.float64)
             if (numbers[1:] > numbers[:-1]).all():
                 return True
         return len(pc.unique(part)) >= self._share * (1 - MOST_MISSING) * len(part)
@@ -171,11 +175,6 @@ class IdentifierSample:
         if not self._parts:
             return _PANDAS if self._index == "pandas" else None
         return identifier(self._name, pa.concat_arrays(self._parts), self._index)
-
-
-def _numbers(values: pa.DoubleArray) -> NDArray[np.float64]:
-    """Return the values of an array without missing ones; `to_numpy` loads pandas where there is one."""
-    return np.frombuffer(values.buffers()[1], np.float64)[values.offset : values.offset + len(values)]
 
 
 def _is_index(name: str, index: IndexKind | None) -> bool:

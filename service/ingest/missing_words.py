@@ -6,23 +6,17 @@ from collections import Counter
 from collections.abc import Callable
 from string import ascii_letters
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.ingest import lean_arrow  # noqa: F401  # before any array
 from service.ingest.limits import MAX_MISSING_SPELLINGS
 from service.ingest.mixed import MIXED, is_mixed
 from solver.labels import MISSING_WORDS, is_missing_word
 from solver.reading import BLANKS, Reading
 
-_SPELT = sorted(MISSING_WORDS)
-# From buffers, because `pyarrow.array` and `pyarrow.scalar` load pandas where there is one, which takes a while.
-_WORDS = pa.StringArray.from_buffers(
-    len(_SPELT),
-    pa.py_buffer(np.cumsum([0, *(len(word.encode()) for word in _SPELT)]).astype(np.int32)),
-    pa.py_buffer("".join(_SPELT).encode()),
-)
-_NOTHING = pa.nulls(1, pa.string())[0]
+_WORDS = pa.array(sorted(MISSING_WORDS), pa.string())
+_NOTHING = pa.scalar(None, pa.string())
 _LETTERS = frozenset(ascii_letters)
 FIRST_TEXTS = 10
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from service.ingest import lean_arrow  # noqa: F401  # before any array
 from service.ingest.identifiers import FEWEST_ROWS, IdentifierSample, IndexKind, units_of
 from service.ingest.labels import BOOLEANS
 from service.ingest.limits import MAX_COMPARED_ROWS, MAX_DISTINCT, MAX_EXACT_INTEGER, MAX_LISTED_VALUES
@@ -32,11 +33,8 @@ MOST_CLASSES = 2
 _YEAR_FIRST = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
-# Made like this because `pyarrow.scalar`, as `Array.to_numpy`, loads pandas where there is one, which takes a while.
-_NAN = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.nan]))])[0]
-_MINUS_ONE = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(np.array([-1], np.int32))])[0]
-
-
+_NAN = pa.scalar(np.nan, pa.float64())
+_MINUS_ONE = pa.scalar(-1, pa.int32())
 _WORDS = np.frombuffer(os.urandom(8 << 12), np.uint64) | np.uint64(1)  # NumPy's own generators take a while to load
 """By which the parts of vectors are mixed; drawn anew in each process, so that nobody can make two vectors meet."""
 _MISSING: np.uint64 = (np.array([np.nan]) + 0.0).view(np.uint64)[0]

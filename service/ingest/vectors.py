@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.ingest.errors import IngestError
+from service.ingest.numbers import array_values
 from service.ingest.options import Kind
 from service.ingest.profile import ColumnProfile
 from service.ingest.statistics import ColumnStatistics
@@ -113,7 +114,8 @@ class VectorReader:
         values = lists.flatten()
         if values.null_count:
             self._fail(first_row, int(pc.index(values.is_null(), True).as_py()) // self.length, "a vector with a null")
-        return self.of_array(_numbers(values).reshape(len(lists), self.length), first_row)
+        numbers = array_values(values, values.type.to_pandas_dtype())
+        return self.of_array(numbers.reshape(len(lists), self.length), first_row)
 
     def of_array(self, vectors: NDArray[Any], first_row: int) -> pa.FixedSizeBinaryArray:
         """Return the rows of an array of numbers; raises as `of_lists`."""
@@ -195,9 +197,3 @@ class VectorStatistics(ColumnStatistics):
 
 def _is_number(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))
-
-
-def _numbers(values: pa.Array) -> NDArray[Any]:
-    """Return numbers without nulls as an array of their own type, a view."""
-    type_ = np.dtype(values.type.to_pandas_dtype())
-    return np.frombuffer(values.buffers()[1], dtype=type_)[values.offset : values.offset + len(values)]
