@@ -45,10 +45,10 @@ from benchmarks.reproduction.augmentation_tables import (
     patterns,
     tables,
 )
+from benchmarks.reproduction.error_rates import mcnemar
 from benchmarks.reproduction.paper import Entry, Findings, Paper, Say
 from solver.estimators import SVM, OneVsOne
 from solver.evaluation import confusion
-from solver.evaluation.significance import mcnemar
 from solver.positive_unlabelled.bayesian_sets import Items, rank_by_spies
 from solver.typing import BoolArray, FloatArray, IndexArray
 

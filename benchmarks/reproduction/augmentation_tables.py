@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.reproduction import augmentation_printed as printed
+from benchmarks.reproduction.error_rates import unpaired_z_test
 from benchmarks.reproduction.paper import Entry
 from benchmarks.reproduction.report import LOST, Pattern, Table, mean_sd, values_of
-from solver.evaluation.significance import unpaired_z_test
 
 BASELINE: Final = "baseline"
 CEILING: Final = "ceiling"

@@ -20,7 +20,6 @@ REQUEST = re.compile(rb"([A-Z_]{1,20}) SPAMC/(\d{1,2})\.(\d{1,2})[ \t]*")
 CHECKS = frozenset({"CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "HEADERS", "PROCESS"})
 MAX_FIELDS = 32
 """Header fields of a request."""
-OK = 0, "EX_OK"
 UNAVAILABLE = 69, "EX_UNAVAILABLE"
 TEMPFAIL = 75, "EX_TEMPFAIL"
 PROTOCOL = 76, "EX_PROTOCOL"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
@@ -42,7 +42,6 @@ PARAMETER = "param-"
 MOST_CHOICES = 200
 """Columns that are offered as the target."""
 
-Objective = Literal["precision", "recall", "both", "lost", "cost", "f1"]
 OF_SEVERAL = {"macro_f1": "macro_f1", "accuracy": "accuracy", "class_cost": "cost"}
 """Objectives of several classes as the form calls them, and as the call does."""
 FLOOR, COST = "floor-", "cost-of-"

@@ -4,14 +4,13 @@ from solver.evaluation.counts import ConfusionCounts, confusion
 from solver.evaluation.curves import OperatingCurve
 from solver.evaluation.intervals import (
     WORTH_FOR_INTERVALS,
-    clopper_pearson,
     clopper_pearson_lower,
     f1_interval,
     wilson,
 )
 from solver.evaluation.measures import measures
 from solver.evaluation.probability import Sigmoid, brier_score, fit_sigmoid, reliability_curve
-from solver.evaluation.significance import PairedDifference, mcnemar, paired_bootstrap, unpaired_z_test
+from solver.evaluation.significance import PairedDifference, paired_bootstrap
 from solver.evaluation.splits import stratified_folds, stratified_halves
 
 __all__ = [
@@ -21,17 +20,14 @@ __all__ = [
     "PairedDifference",
     "Sigmoid",
     "brier_score",
-    "clopper_pearson",
     "clopper_pearson_lower",
     "confusion",
     "f1_interval",
     "fit_sigmoid",
-    "mcnemar",
     "measures",
     "paired_bootstrap",
     "reliability_curve",
     "stratified_folds",
     "stratified_halves",
-    "unpaired_z_test",
     "wilson",
 ]

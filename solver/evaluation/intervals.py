@@ -48,18 +48,6 @@ def wilson(successes: int, trials: int, confidence: float = 0.95, worth: float =
     return float(low), float(high)
 
 
-def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Two-sided exact interval of a proportion (Clopper & Pearson 1934): coverage is at least `confidence`.
-
-    Parameters and result as in `wilson`.
-    """
-    _check(successes, trials, confidence)
-    tail = (1 - confidence) / 2
-    low = float(betaincinv(successes, trials - successes + 1, tail)) if successes > 0 else 0.0
-    high = float(betaincinv(successes + 1, trials - successes, 1 - tail)) if successes < trials else 1.0
-    return low, high
-
-
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95) -> FloatArray:
     """One-sided exact lower bounds of proportions, BetaInv(1 - confidence; k, n - k + 1).
 
