@@ -39,7 +39,7 @@ log = logging.getLogger("prefsvm.dispatcher")
 
 DATABASE_ERRORS: tuple[type[Exception], ...] = (*TROUBLE, psycopg.Error)
 WAITING: LiteralString = f"SELECT ({OPEN_WORK}), ({DUE_MESSAGES})"
-"""Needs to know the longest honest ``lease``, as an interval."""
+"""Its parameter ``lease``, an interval, is the longest that a worker takes: if one ends later, the clock went back."""
 SENDER_SECONDS = 10.0
 """How often the sender looks for messages by itself; it is woken when there are any."""
 

@@ -56,19 +56,19 @@ from solver.typing import BoolArray, FloatArray, IndexArray
 AuditedMeasure = Literal["precision", "recall", "false_positive_rate", "cost"]
 Standing = Literal["proven", "refuted", "open"]
 
-# parts of one side: the one nearest to the threshold is the smallest, and each holds with those before it this many
-# times the rows that those before it hold
+# The pool is cut into parts on both sides of the threshold, the smallest nearest to it. A part and those nearer to the
+# threshold hold this many times the rows of the nearer ones.
 _PARTS: Final = 20
 _GROWTH: Final = 1 / 0.7
-# rows that are drawn until their shares follow what is left: at least, and relative to those that were
+# After so many draws the shares are computed again from what is left: a fewest, and relative to the draws before.
 _PHASE: Final = (16, 0.05)
 # what all draws together are to tell, in nats: that is what a proof at 0.95 takes, and a little for bets that fail
 _NATS: Final = 3.15
-# a share of draws is kept with so many digits
+# digits with which a share of draws is stored
 _DIGITS: Final = 7
-# a bet that the model believes in risks no more than leaves this part of the worst that a draw can be
+# A bet by the model keeps at least this part of the capital, whatever the next draw is.
 _MARGIN: Final = 0.02
-# how exactly a bound is found, relative to it; it is rounded to the safe side
+# relative accuracy of a bound, which is rounded to the safe side
 _EXACTNESS: Final = 1e-4
 # for all but precision, of audits that were drawn before `solver.audit_allocation` was there
 BETS_ON_WEIGHTED: Final = Bets((0.03, 0.1, 0.3, 0.7), (0.15, 0.6, 0.2, 0.05))
@@ -347,7 +347,7 @@ def _strata_drawn(numbers: FloatArray, sizes: IndexArray, shares: FloatArray) ->
     while done < len(numbers):
         open_shares = np.cumsum(np.where(left > 0, shares, 0.0))
         found = np.searchsorted(open_shares, numbers[done:] * open_shares[-1], side="right")
-        # up to the draw that takes the last row of a stratum
+        # until a stratum has no row left
         places = [np.flatnonzero(found == which) for which in range(len(left))]
         ends = [int(at[some - 1]) for at, some in zip(places, left.tolist(), strict=True) if 0 < some <= len(at)]
         n = min(ends) + 1 if ends else len(found)

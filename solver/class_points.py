@@ -1,6 +1,6 @@
-"""What a model of several classes promises, and another rule for one that is trained: no data, no training.
+"""What a model of several classes promises, and how another rule is chosen for it without data and without training.
 
-As `solver.promise` and `solver.retuning` have it for two classes and their threshold.
+`solver.promise` and `solver.retuning` do the same for two classes and their threshold.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def apply_corrections(
             superseded=superseded,
             random=int(np.count_nonzero(random & ~was_labelled)) + sum(each.is_random for each in added),
             audited=sum(corrections.audited),
-            held_out=0,  # known when the test rows are drawn
+            held_out=0,  # the draw of the test rows has to know it
             refused=[RefusedFeedback(reason, n) for reason, n in sorted(refused.items())],
             concluded=_concluded(corrections),
         ),
@@ -258,8 +258,8 @@ def _last_words(
         group = groups.setdefault(names, _Group(names))
         superseded += key in group.labels
         if source != PERSON and key in group.labels and key not in group.concluded:
-            continue  # somebody has said it
-        group.labels.pop(key, None)  # so that the order is that of the last words
+            continue  # a person has said it, and a rule does not overrule people
+        group.labels.pop(key, None)  # put back at the end: the order is that in which rows were last spoken of
         group.labels[key] = label
         (group.concluded.add if source != PERSON else group.concluded.discard)(key)
         group.weights[key] = weight
@@ -415,7 +415,7 @@ def _reader_of(column: Column) -> Callable[[Any, str | None], Any]:
         {column.name: spellings.unclear},
     )
 
-    date_format: list[str | None] = []  # found when it is first asked for
+    date_format: list[str | None] = []  # computed at the first use
 
     def checked(value: Any, meant: str | None) -> Any:
         if value is None or meant is None:

@@ -34,9 +34,9 @@ _BLOCK_ELEMENTS: Final = 1 << 19
 MOST_WEIGHED: Final = 100
 _CHARACTERS: Final = 1 << 19
 _PRODUCTS: Final = 1 << 26
-# as many products as one value of a kernel takes
+# what one value of a kernel takes, in products
 _KERNEL_VALUE: Final = 10
-# and as what is done with one number of a sparse support vector
+# what one number of a sparse support vector takes, in products
 _SPARSE_NUMBER: Final = 15
 # of each list of a report, and parts whose change is computed for it by kernels that are not linear
 _MOST_REPORTED: Final = 20

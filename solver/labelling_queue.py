@@ -44,7 +44,7 @@ CANDIDATES: Final = 1024
 _KNOWN: Final = 2048
 """Labelled rows, at most, that candidates are compared with."""
 _FADING: Final = 0.2
-"""Share of the candidates, nearest first, after which a row counts 1 / e of the nearest one."""
+"""Candidates count less the farther they are from the threshold: after this share of them 1 / e of the nearest."""
 _NEAR: Final = 0.1
 """Share of the candidates, nearest first, that are said to be near the threshold."""
 
@@ -197,7 +197,7 @@ def most_telling(kernel: DecisionKernel, X: Matrix, sureness: FloatArray, labell
 
 
 def _beyond(scores: FloatArray, threshold: float) -> FloatArray:
-    """How far scores lie outside of what is between 0, where the classes part, and the threshold."""
+    """How far scores lie outside of the interval between 0, where the classes part, and the threshold."""
     low, high = min(0.0, threshold), max(0.0, threshold)
     beyond: FloatArray = np.maximum(0.0, np.maximum(low - scores, scores - high))
     return beyond
@@ -214,7 +214,8 @@ def _telling(likeness: FloatArray, known: FloatArray, weights: FloatArray, most:
     """
     best = known.copy()
     gains = np.maximum(likeness - best, 0.0) @ weights
-    # What a row adds falls with every row that is chosen: as long as it is the first with what it adds now, it is best.
+    # What a row adds only falls as others are chosen. So if the row with the largest old value still has the largest
+    # after it was computed anew, it is the best, and the others need not be looked at.
     waiting = [(-gain, place) for place, gain in enumerate(gains.tolist()) if gain > 0]
     heapq.heapify(waiting)
     picks: list[tuple[int, int, float]] = []

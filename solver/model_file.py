@@ -132,7 +132,7 @@ class Model(RowModel[Predictions]):
         """Label what `feature_matrix` gave; raises `FeatureError` if a score leaves the range of float64."""
         scores = self.decision.decision_function(X)
         values, threshold = scores.tolist(), self.decision.threshold
-        if not math.isfinite(sum(values)):  # a finite sum spares the look at every score
+        if not math.isfinite(sum(values)):  # where the sum is finite, so is every score
             for row in np.flatnonzero(~np.isfinite(scores)).tolist():
                 raise BadRow(row, "its score is beyond the range of float64")
         self._count_unlike(X, scores, values, counts)
@@ -209,7 +209,7 @@ def _manifest(model: Model) -> dict[str, Any]:
             "intercept": float(decision.intercept),
             "threshold": float(decision.threshold),
             **({} if decision.band is None else {"band": decision.band.to_json()}),
-            "sign": 1,  # versions before read it
+            "sign": 1,  # always; in files of old versions it may be -1
             "support_vectors": int(decision.support_vectors.shape[0]),
             "n_features": int(decision.support_vectors.shape[1]),
             "layout": "dense" if isinstance(decision.support_vectors, np.ndarray) else "csr",
@@ -332,7 +332,7 @@ def _label(classes: Fields, name: str) -> Label:
 
 def _decision(fields: Fields, tensors: Tensors) -> DecisionState:
     n = fields.integer("support_vectors", 0, 1 << 40)
-    sign = fields.integer("sign", -1, 1)  # of the whole score, in files of before
+    sign = fields.integer("sign", -1, 1)  # -1 in some old files: the score is that of the other class
     if sign == 0:
         raise ModelFileError(f"{fields.place}: 'sign' must be -1 or 1")
     kind, gamma, degree, coef0 = kernel_of(fields)

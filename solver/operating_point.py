@@ -48,8 +48,8 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "f_beta": ("beta",),
     "cost": ("false_negative", "false_positive"),
 }
-# negative calibration rows without which no precision is called reached: of four, even if none is called positive, a
-# rate of false positives of 44 % would leave that to chance one time in ten
+# With fewer negative calibration rows no precision is said to be reached: with a false positive rate of 44 %, chance
+# still calls none of four positive one time in ten.
 FEWEST_NEGATIVES: Final = 5
 
 # comparing k/n with a target that was typed as a decimal: 0.9 must be met by 9 of 10
@@ -207,7 +207,7 @@ class Objective:
     def targets(self) -> dict[str, float]:
         """What measures have to be at least, by name: `precision`, `recall`, both, `specificity` or none.
 
-        A false positive rate is at most what the specificity is at least to one.
+        A false positive rate of at most r is a specificity of at least 1 - r.
         """
         wanted = {
             "precision": self.precision_target,
@@ -271,14 +271,14 @@ class Objective:
 
 
 def measure_words(name: str, value: float, form: str = ".3g", kind: str = "false_positive_rate") -> str:
-    """Say a measure as people do: a specificity as what is missing to one, by the name that was asked for it."""
+    """Say a measure by the name that was asked for: a specificity as the false positive rate or ham loss."""
     if name == "specificity":
         return f"{rate_name(kind)} {_complement(value):.3g}"
     return f"{name} {value:{form}}"
 
 
 def _unlike(name: str, value: float, target: float, kind: str) -> str:
-    """Say a measure that is short of its target, with as many digits as tell it from that."""
+    """Say a measure that misses its target, with enough digits to differ from the target."""
     if name != "specificity":
         return measure_words(name, value, ".3f", kind)
     missed, asked = _complement(value), _complement(target)
@@ -411,7 +411,7 @@ def choose_from_curve(
 
 
 def point_at(curve: OperatingCurve, threshold: float, objective: Objective) -> ChosenThreshold | None:
-    """Return what a threshold of the curve is for an objective; None if it is none of the curve's.
+    """Return the outcome of a threshold of the curve for an objective; None if the curve does not have it.
 
     Somebody has picked it, so that it certifies nothing.
     """
@@ -501,7 +501,7 @@ def _value(curve: OperatingCurve, objective: Objective) -> FloatArray:
 
 
 def _best_position(curve: OperatingCurve, objective: Objective) -> int:
-    """The best value among the candidates that meet the targets; none meets them: the least miss."""
+    """The candidate of the best value among those that meet the targets; if none does, the nearest miss."""
     targets, value = objective.targets, _value(curve, objective)
     if not targets:
         return int(np.argmax(value))
@@ -593,7 +593,7 @@ def _paper(curve: OperatingCurve, objective: Objective) -> tuple[OperatingCurve,
     if p_goal > 0:
         if precision[zero] < p_goal - _SLACK:
             return curve, raise_precision(p_goal)
-        # larger positions are lower thresholds: never trade the preference away while raising recall
+        # Larger positions are lower thresholds. Recall is raised only as long as the precision keeps its target.
         lowest = int(np.flatnonzero(useful & (precision >= p_goal - _SLACK))[-1])
         return curve, min(improve_f1(), lowest)
     if r_goal > 0:
@@ -611,7 +611,7 @@ def _lower_bounds(objective: Objective, curve: OperatingCurve) -> dict[str, Floa
 
 
 def _reached(objective: Objective, measures: Mapping[str, FloatArray]) -> FloatArray:
-    """By how much each candidate is above its targets, or, below 0, misses the one that it misses most."""
+    """By how much each candidate exceeds the target that it is closest to; negative where it misses one."""
     return np.asarray(np.min([measures[name] - target for name, target in objective.targets.items()], axis=0))
 
 

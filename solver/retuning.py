@@ -1,4 +1,4 @@
-"""Another threshold for a trained model, from its report alone: no data, no training."""
+"""Chooses another threshold for a trained model from its report alone, without data and without training."""
 
 from __future__ import annotations
 

@@ -86,8 +86,8 @@ def warm_up(tell: Callable[[float], None]) -> None:
     tell : callable
         Gets how much of what has to be compiled is, from 0 to 1; is not called where nothing has to be.
     """
-    # No memory for kernel rows is touched: that costs half a second, which most jobs do not make up for, and a process
-    # that waits for a job would hold it.
+    # Memory for kernel rows is not touched yet: that takes half a second, more than most jobs would win by it, and a
+    # process that waits for a job would hold that memory all the time.
     load(FIRST, LATER, tell, meanwhile=_load_algorithms)
     give_back()
 
@@ -215,7 +215,7 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
             identifiers = read_identifiers(path, layout)
         key = job.request.get("key")
         if key is not None and isinstance(data, Table):
-            keys = key_texts(data.columns[key])  # what later could not be given back is refused at once
+            keys = key_texts(data.columns[key])  # refused now, as no prediction could give such keys back
             if job.labels_key is not None:
                 joined = _joined_labels(job, keys)
                 labels = joined.labels

@@ -58,7 +58,7 @@ BLOCKS_AHEAD = 2
 """That are read, beside those that are parsed at once."""
 HEAD_ROWS = 1000
 HEAD_CHARACTERS = 1 << 20
-"""So much of the beginning is looked at to tell what the first line is."""
+"""Of the beginning, which is looked at to tell what the first line is."""
 HEAD_LINES = 300_000
 """So many lines of the beginning, empty ones too, have to hold the names of the columns and a row."""
 _HEADER_ADVICE = "if the first line is no header, upload again with option header false"
@@ -119,7 +119,7 @@ class _Reader:
         self._indexes: dict[int, IndexKind] = {}
         self._lines: Lines | None = None  # of the first pass, once it is through
         self._read_head()
-        # The cost of a block grows with the number of its columns, so that of many columns is worth more rows.
+        # Each block costs something for every column, so with many columns blocks have more rows.
         self._block_bytes = max(self._block_bytes, BLOCK_BYTES_A_COLUMN * self._width)
         self._forced = forced_kinds(options.columns, self._names) | verbatim_kinds(
             options.verbatim, self._names, ["text"] * len(self._names)
@@ -376,7 +376,7 @@ class _Reader:
             with ahead:
                 reader = pa_csv.open_csv(
                     io.BufferedReader(ChunkReader(ahead.chunks(body)), 1 << 20),
-                    # Made-up names: columns are known by their places.
+                    # Names are made up here, so columns are told apart by position.
                     read_options=pa_csv.ReadOptions(autogenerate_column_names=True, block_size=self._block_bytes),
                     parse_options=pa_csv.ParseOptions(
                         delimiter=self._delimiter,

@@ -237,14 +237,14 @@ class _Passes:
     reading: Reading
     words: MissingWords
     valid: bool = True
-    """Whether what the running pass has written can stay."""
+    """Whether the file that the running pass writes can be kept."""
     lowered: set[int] = field(default_factory=set)
     written: dict[int, Reading] = field(default_factory=dict)
     refused: dict[int, IngestError] = field(default_factory=dict)
     numbers_by_format: set[int] = field(default_factory=set)
     texts_by_format: set[int] = field(default_factory=set)
     looked_at: set[int] = field(default_factory=set)
-    """Columns that are not told together with others any more, because of one of their values."""
+    """Columns that are read one by one from now on, as one of their values was no plain number."""
 
     def begin(self) -> None:
         """Begin a pass."""

@@ -45,9 +45,9 @@ from solver.refusals import (
 
 AUTO = "auto"
 DENSE_FEATURES = 512
-"""From so many features on, their matrix may be sparse."""
+"""A matrix of at least so many features may be sparse."""
 TEXT_ENTRIES = 100
-"""Different words of a text, about."""
+"""Different words of a text, roughly."""
 ENCODER_DIMENSIONS = 768
 """Numbers of a vector of an encoder that the settings say nothing of, about."""
 RUN_ENTRIES = 400

@@ -18,8 +18,8 @@ Rules, all of them enforced by the WHERE clauses below:
 * ``attempt`` grows by one with each claim and never falls. It is the fencing token: each write of a worker says
   ``attempt = mine AND status = 'running'``; no row changed means that the job belongs to somebody else, or to nobody,
   and the worker must stop at once and write nothing.
-* Only the clock of the database counts. It may go back: a lease that ends later than one can that was taken now, or a
-  bell that was rung in the future, says so, and is put right.
+* Only the clock of the database counts. It may be set back. Then some lease ends later than any that is taken now, or
+  some bell was rung in the future; the dispatcher puts both right.
 * A doorbell names a job, and lets a worker run one. If a job of another project has more right to run, that one runs,
   and the other is rung for again: see `_fairest`.
 * ``succeeded``, ``failed`` and ``cancelled`` are never left.

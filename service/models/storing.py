@@ -87,9 +87,9 @@ def store_report(session: Session, model_id: str, report: AnyReport) -> None:
 
 
 def store_operating_point(session: Session, model_id: str, point: dict[str, Any]) -> None:
-    """Let a model that `store_model` has written decide by another point than that of its training."""
+    """Let a model that `store_model` has written decide by another operating point than the one of its training."""
     stored = {name: value for name, value in point.items() if name != "promise"}  # it follows from the rest
-    # The time of the transaction, as the model has it: who wonders by whom it was applied can tell by that.
+    # The same time as the model has: by that one can tell that the job applied it, and nobody later.
     session.add(OperatingPointRow(id=new_id("op"), model_id=model_id, created_at=func.now(), **stored))
 
 

@@ -67,12 +67,12 @@ def _has_probability(estimator: Any) -> bool:
 class ThresholdClassifier(ClassifierMixin, SharedParameters):
     """Base of the classifiers: a kernel expansion from a subclass, a threshold from an objective."""
 
-    # see `share`; no parameter, as the result does not depend on it
+    # set by `share`; no parameter of the constructor, as the result does not depend on it
     _parts: PartExecutor = ALONE
-    # see `within`
+    # set by `within`
     _seconds: float | None = None
 
-    # parameters that not every method has, and what holds without them
+    # Parameters that some methods lack, with the values that hold for those.
     C: float
     tune: Tune = "none"
     mode: Mode = "method"
@@ -146,7 +146,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         beside = extra
         if certificate is not None:
             certificate = certificate.with_unmeasured(extra, case)
-            beside = certificate.unmeasured  # what is the same as a row that certifies is not learned before
+            beside = certificate.unmeasured  # copies of rows that certify are not learned from either
         plan = plan.with_unmeasured(beside, case)
         mode = None if self._supervised else self.mode
         fit = Fit(run, objective, rule, mode, self._learn, self._train_svm)

@@ -23,7 +23,7 @@ from solver.smo import Callback, Program, Solution, Start, StoppingLimits, kerne
 from solver.smo.engines import DIRECT_LIMIT
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
-# that the first model may take in all when the run has to stop
+# when a run is told to stop before it has any model, its first one may still take so long
 _FIRST_MODEL_SECONDS: Final = 3.0
 
 FitCallback = Callable[[float, dict[str, Any]], Any]

@@ -35,15 +35,15 @@ from solver.kernels.values import (
 )
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
-# beyond this exponent float32 products of the squared-norm form cancel too much: rows, or products on a GPU,
-# are then computed in float64
+# With a larger exponent, too many digits of |x|² + |w|² - 2 x·w cancel in float32: rows, or products on a GPU, are then
+# computed in float64.
 LARGEST_FLOAT32_EXPONENT: Final = 500.0
 
 # where fewer values than this are not 0, leaving out products of 0 beats a dense matrix product (measured: from a half)
 _MOSTLY_ZERO: Final = 0.4
 _LEAST_FEATURES: Final = 64
 
-# a problem on fewer than one in so many samples is not given, or does not ask for, kernel rows over the others
+# A problem on less than a quarter of the samples has a pool of its own, with no kernel values of the other samples.
 FEW: Final = 4
 
 # elements of one float64 block of kernel values: 4 MB keeps it in cache

@@ -30,7 +30,7 @@ TAU: Final = 1e-12
 # steps between two looks at the clock and the callback; a step takes about a microsecond
 STEPS_A_LOOK: Final = 50_000
 
-# an inner solve makes at most so many steps per variable of its block
+# most steps of an inner solve, for each variable of its block
 STEPS_A_VARIABLE: Final = 20
 
 # estimated seconds of one thread between two looks at the clock and the callback
@@ -38,7 +38,7 @@ _SECONDS_A_LOOK: Final = 0.1
 _FEWEST_ROWS: Final = 16
 _MOST_ROWS: Final = 1024
 
-# a kernel value in float64 costs so many times one in float32
+# a kernel value in float64 costs as much as so many in float32
 _EXACT: Final = 4.0
 
 
@@ -130,7 +130,7 @@ class _WorkingSet:
         self.exact = False  # float64 blocks and updates, for the last bits
         self.stall = Stall()
         self.gap = np.inf  # at the last survey
-        self.started = False  # before, there is no gradient to stop with
+        self.started = False  # until then there is no gradient, so nothing to end with
 
     def run(self) -> Outcome:
         """Iterate to the tolerance or a limit."""

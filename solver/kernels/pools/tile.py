@@ -16,7 +16,7 @@ from solver.kernels.pools.pool import FORMS, LOG2_E, TILE_ELEMENTS, CachedPool, 
 from solver.kernels.simd import LANES, ROWS_AT_ONCE
 from solver.typing import FloatArray, IndexArray
 
-# with more features half of the products and a mirror image cost less than all products
+# With more features than this, half of the products and mirroring them cost less than all products.
 _SYMMETRY_PAYS: Final = 56
 
 
@@ -28,7 +28,7 @@ def contiguous_rows(X: Any, samples: IndexArray) -> tuple[FloatArray, IndexArray
 
 
 def read_only(X: FloatArray) -> FloatArray:
-    """The same features for compiled code, which is another for those that may be written to."""
+    """A view that may not be written to. Numba compiles a function twice if it is given both kinds of arrays."""
     view = X.view()
     view.flags.writeable = False
     return view
@@ -51,7 +51,7 @@ class _TilePool(CachedPool):
         self._degree = degree
         scale = gamma * LOG2_E if self._rbf else gamma
         self._factor = np.float32(2 * scale if self._rbf else scale)
-        # of every sample, as a row and as a column
+        # what each sample adds to its products, as a row and as a column
         if self._rbf:
             self._row_terms = self._sample_terms = (-scale * squares).astype(np.float32)
         else:
@@ -71,7 +71,7 @@ class _TilePool(CachedPool):
         dense = self._tiles
 
         def fill(s: int, e: int) -> None:
-            # whole tiles, but for columns that the first of them had already
+            # The first tile may hold columns from before: only the others are zeroed.
             fresh = s if s * LANES >= before else s + 1
             dense[fresh:e] = 0
             begin, end = max(before, s * LANES), min(self.samples.size, e * LANES)
@@ -96,7 +96,7 @@ class _TilePool(CachedPool):
         raise NotImplementedError
 
     def _width(self, k: int) -> int:
-        """Columns to be worked on at a time for k rows, whole tiles of them, so that what is in use stays in cache."""
+        """Columns that k rows are computed for at a time: whole tiles, so few that they stay in cache."""
         return max(LANES, min(1024, TILE_ELEMENTS // k) // LANES * LANES)
 
     def _rows(self, columns: IndexArray, coef: FloatArray, to: RowDestination) -> None:
@@ -136,11 +136,11 @@ class DensePool(_TilePool):
             tile_loops.lay_out(X, rows, self._used, self._centre, first + s, dense)
 
     def _width(self, k: int) -> int:
-        # of few rows at once: it is the columns' features that have to stay in cache
+        # few rows are computed at once, so it is the features of the columns that have to stay in cache
         return LANES * max(1, min(8, 256 // max(1, self._n_features)))
 
     def _left(self, columns: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """The features of some columns as rows, times the factor, and the terms of these; padded."""
+        """The features of some columns as rows, and their terms; padded to whole groups of rows."""
         k = len(columns)
         W = np.zeros((-(-k // ROWS_AT_ONCE) * ROWS_AT_ONCE, self._n_features), np.float32)
         tile_loops.take_out(self._tiles, columns, W)
@@ -168,7 +168,7 @@ class DensePool(_TilePool):
         return functools.partial(tile_loops.dense_rows, W, len(columns), terms)
 
 
-# features of a part whose products are summed up before the next part's: its tile, 61 kB, is read again and again
+# The features are worked off in parts of so many: the tile of one part, 61 kB, stays in cache for all rows.
 _FEATURES_A_PART: Final = 240
 
 
@@ -189,7 +189,7 @@ class Nonzeros:
         self.n_features = used.size
         self.bounds: IndexArray = np.zeros((n, 1 + max(1, -(-used.size // _FEATURES_A_PART))), np.int64)
         self.bounds[1:, 0] = np.cumsum(counts)[:-1]
-        # no more bytes than needed; compiled code is another for each of the two types
+        # the smaller type where it does; code is compiled for both
         self.indices: NDArray[Any] = np.empty(int(counts.sum()), np.uint16 if used.size <= 1 << 16 else np.uint32)
         self.values: FloatArray = np.empty(self.indices.size, np.float32)
         self.squares: FloatArray = np.empty(n)
