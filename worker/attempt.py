@@ -11,7 +11,7 @@ from typing import Literal
 from sqlalchemy.orm import Session
 
 from service.db.session import Database
-from service.jobs.claims import Claim
+from service.jobs.claims import Claim, Failure
 from service.settings import Settings
 from worker.transitions import Transitions
 
@@ -47,12 +47,12 @@ class Attempt:
 
     def failed(self, code: str, message: str) -> Ending:
         """End the job: another attempt would not change the reason."""
-        error = {"code": code, "message": message}
+        error: Failure = {"code": code, "message": message}
         return Ending("failed", lambda session: self.transitions.finish_failed(session, self.claim, error))
 
     def crashed(self, code: str, message: str) -> Ending:
         """Try again, while attempts are left."""
-        error = {"code": code, "message": message}
+        error: Failure = {"code": code, "message": message}
         return Ending("crashed", lambda session: self.transitions.attempt_crashed(session, self.claim, error))
 
     def cancelled(self) -> Ending:
@@ -88,5 +88,5 @@ def postponed(claim: Claim, transitions: Transitions, disk: str) -> Ending:
     """Hand a job back until there is room on a disk; also for one that has no folder for that reason."""
     log.error("%s: the disk %s is full", claim.job_id, disk)
     message = f"the disk {disk} is full: the job waits and is tried again each minute, until somebody makes room there"
-    error = {"code": "disk_full", "message": message}
+    error: Failure = {"code": "disk_full", "message": message}
     return Ending("postponed", lambda session: transitions.postpone(session, claim, error))

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 from safetensors import SafetensorError
@@ -16,7 +16,7 @@ from service.ingest.errors import IngestError, is_of_the_disk
 from service.ingest.limits import ReadingLimits
 from service.ingest.reader import read_upload
 from solver.reading import Reading
-from worker.protocol import JobSpec, UnrunnableJobError
+from worker.protocol import JobSpec, UnrunnableJobError, UploadedFile
 
 
 def dataset_file(job: JobSpec) -> AbstractContextManager[Path]:
@@ -73,7 +73,7 @@ def read_again(job: JobSpec, columns: Mapping[str, Reading], output: Path) -> No
     UnrunnableJobError
         ``damaged_dataset``, ``dataset_deleted``, and the reasons of `IngestError`.
     """
-    upload = cast("dict[str, Any]", job.upload)
+    upload = cast("UploadedFile", job.upload)
     try:
         with BlobStore(job.blob_location).local_path(upload["key"]) as path:
             _check(path, upload["sha256"], "the data set")

@@ -270,7 +270,7 @@ class _Encoding:
         self._reporter = reporter
         self.done = READING_DONE
         self.encoder: AskedEncoder | None = None
-        self.together = ENCODED_OF_MAILS if (job.upload or {}).get("format") == "mail" else []
+        self.together = ENCODED_OF_MAILS if job.upload is not None and job.upload["format"] == "mail" else []
         name, wanted = job.details.get("encoder"), wanted_encoder(job.request)
         if wanted is None:
             return

@@ -19,7 +19,7 @@ import queue
 import threading
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 DEFAULT_RUNNER = "worker.fit"
 """Module that trains, and is loaded before there is a job. Tests have another in its place."""
@@ -62,6 +62,16 @@ def part_file(stage: str, number: int) -> str:
     return f"part-{stage}-{number}"
 
 
+class UploadedFile(TypedDict):
+    """The file that a data set was read from, with how and within which `ReadingLimits`."""
+
+    key: str
+    sha256: str
+    format: str
+    options: dict[str, Any]
+    limits: dict[str, Any]
+
+
 @dataclass(frozen=True)
 class JobSpec:
     """All that a child knows of its job. It has no address of the database and none of the broker."""
@@ -79,8 +89,8 @@ class JobSpec:
     labels_key: str | None = None
     """The file of the data set that has the labels of a training; None where its own rows have them."""
     labels_sha256: str | None = None
-    upload: dict[str, Any] | None = None
-    """What the data set was read from: ``key``, ``sha256``, ``format``, ``options`` and ``limits``."""
+    upload: UploadedFile | None = None
+    """What the data set was read from."""
     computes: str = "worker.fit:run"
     """What is called with this job, see `worker.kinds.kind.JobKind`."""
     makes: str = MODEL_FILE

@@ -20,7 +20,7 @@ from service.blobs.store import is_disk_full
 from service.db.session import AWAY, TROUBLE, Database
 from service.faults import fault
 from service.identifiers import new_id
-from service.jobs.claims import Claim, JobClaims
+from service.jobs.claims import Claim, Failure, JobClaims
 from service.jobs.part_claims import PartClaim, PartClaims
 from service.jobs.workers import Worker
 from service.models.storing import CorruptModelFileError
@@ -155,7 +155,7 @@ class Supervisor:
                 # To try again would not help. Without the details, which may quote the user's data.
                 log.error("%s: the result cannot be stored (%s)", claim.job_id, type(error).__name__)
                 message = f"the result of the training cannot be stored ({type(error).__name__})"
-                failure = {"code": "internal_error", "message": message}
+                failure: Failure = {"code": "internal_error", "message": message}
                 write, what = partial(transitions.finish_failed, claim=claim, error=failure), "failed"
             except TROUBLE as error:
                 log.warning("%s: the database does not answer (%s)", claim.job_id, type(error).__name__)

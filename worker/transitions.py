@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
-from service.jobs.claims import Event, Signals
+from service.jobs.claims import Event, Failure, Signals
 
 
 class Transitions(Protocol):
@@ -28,16 +28,16 @@ class Transitions(Protocol):
     ) -> Signals | None:
         """Write how far the work is; answers as `heartbeat` does."""
 
-    def finish_failed(self, session: Session, claim: Any, error: dict[str, Any]) -> bool:
+    def finish_failed(self, session: Session, claim: Any, error: Failure) -> bool:
         """End the work for a reason that another attempt would not change."""
 
     def finish_cancelled(self, session: Session, claim: Any) -> bool:
         """End the work because that was asked for."""
 
-    def attempt_crashed(self, session: Session, claim: Any, error: dict[str, Any]) -> bool:
+    def attempt_crashed(self, session: Session, claim: Any, error: Failure) -> bool:
         """Record that this attempt died."""
 
-    def postpone(self, session: Session, claim: Any, error: dict[str, Any]) -> bool:
+    def postpone(self, session: Session, claim: Any, error: Failure) -> bool:
         """Hand the work back because a disk is full, to be tried again in a while."""
 
     def release(self, session: Session, claim: Any, reason: str) -> bool:

@@ -35,11 +35,11 @@ transaction. When the answer to a COMMIT is lost, calling the same function agai
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, cast
 
 from sqlalchemy import (
     CursorResult,
@@ -117,6 +117,13 @@ class Claim:
     """`JobRow.alias_request`; 0 for one that is older than such numbers."""
     labels: ClaimedDataset | None
     """Where the labels of a training are, if not in `dataset`; None, too, if that was deleted meanwhile."""
+
+
+class Failure(TypedDict):
+    """Why a job has failed, or was handed back: a stable word for programs, and a sentence for people."""
+
+    code: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -439,13 +446,13 @@ class JobClaims:
         fault("finish_before_commit")
         return True
 
-    def finish_failed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
+    def finish_failed(self, session: Session, claim: Claim, error: Failure) -> bool:
         """End the job for a reason that another attempt would not change.
 
         Parameters
         ----------
-        error : dict
-            ``{"code", "message", …}``, shown to the user.
+        error : Failure
+            Shown to the user.
 
         Returns
         -------
@@ -458,7 +465,7 @@ class JobClaims:
         """End the job because it was asked for. Returns False if the job was lost and nothing was written."""
         return self._finish(session, claim, "cancelled", None)
 
-    def attempt_crashed(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
+    def attempt_crashed(self, session: Session, claim: Claim, error: Failure) -> bool:
         """Record that this attempt died: back into the queue while attempts are left, else failed with its reason.
 
         ``dispatched_at`` stays, so that the next doorbell comes `redispatch_seconds` after the last one (or after now,
@@ -499,10 +506,10 @@ class JobClaims:
         bool
             False if the job was not held any more and nothing was written.
         """
-        error = {"code": "released", "message": reason}
+        error: Failure = {"code": "released", "message": reason}
         return self._hand_back(session, claim, error, wake=True, phase=None)
 
-    def postpone(self, session: Session, claim: Claim, error: dict[str, Any]) -> bool:
+    def postpone(self, session: Session, claim: Claim, error: Failure) -> bool:
         """Hand the job back because a disk is full, to be tried again in a while; the attempt is not counted.
 
         Returns
@@ -513,7 +520,7 @@ class JobClaims:
         wait_until = self.now + timedelta(seconds=POSTPONED_SECONDS)
         return self._hand_back(session, claim, error, wake=False, phase="waiting_for_disk", wait_until=wait_until)
 
-    def _hand_back(self, session: Session, claim: Claim, reason: dict[str, Any], *, wake: bool, **values: Any) -> bool:
+    def _hand_back(self, session: Session, claim: Claim, reason: Failure, *, wake: bool, **values: Any) -> bool:
         if self._release_cancelled(session, claim):
             return True
         back = self._held(claim).values(
@@ -537,7 +544,7 @@ class JobClaims:
         add_event(session, claim.job_id, claim.attempt, "finished", {"status": "cancelled"})
         return True
 
-    def _finish(self, session: Session, claim: Claim, status: str, error: dict[str, Any] | None) -> bool:
+    def _finish(self, session: Session, claim: Claim, status: str, error: Mapping[str, Any] | None) -> bool:
         ended = self._held(claim).values(status=status, finished_at=self.now, lease_until=None, error=error)
         if not _changed(session, ended):
             return self._ended(session, claim, status)

@@ -24,7 +24,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.elements import ColumnElement
 
 from service.db.tables import DatasetRow, JobPartRow, JobRow
-from service.jobs.claims import Claim, ClaimedDataset, Event, Signals, dataset_columns
+from service.jobs.claims import Claim, ClaimedDataset, Event, Failure, Signals, dataset_columns
 from service.jobs.doorbell import CHANNEL
 from service.jobs.workers import Worker
 
@@ -200,12 +200,12 @@ class PartClaims:
         mine = (JobPartRow.id == claim.part_id, JobPartRow.attempt == claim.attempt, JobPartRow.status == "done")
         return session.scalar(select(JobPartRow.id).where(*mine)) is not None
 
-    def attempt_crashed(self, session: Session, claim: PartClaim, error: dict[str, Any]) -> bool:
+    def attempt_crashed(self, session: Session, claim: PartClaim, error: Failure) -> bool:
         """Leave a part for somebody else. Why is not kept: whoever comes next finds out too, if it was the part."""
         del error
-        return _changed(session, self._fenced(claim).values(status="waiting", lease_until=None))
+        return self._leave(session, claim)
 
-    def finish_failed(self, session: Session, claim: PartClaim, error: dict[str, Any]) -> bool:
+    def finish_failed(self, session: Session, claim: PartClaim, error: Failure) -> bool:
         """Leave a part to the job's own worker, which will fail in the same way and say so."""
         del error
         given_up = self._fenced(claim).values(status="waiting", lease_until=None, attempt=MOST_TRIES_ELSEWHERE)
@@ -213,11 +213,12 @@ class PartClaims:
 
     def finish_cancelled(self, session: Session, claim: PartClaim) -> bool:
         """Leave a part for somebody else."""
-        return self.attempt_crashed(session, claim, {})
+        return self._leave(session, claim)
 
-    def postpone(self, session: Session, claim: PartClaim, error: dict[str, Any]) -> bool:
+    def postpone(self, session: Session, claim: PartClaim, error: Failure) -> bool:
         """Leave a part for somebody else, whose disk may not be full."""
-        return self.attempt_crashed(session, claim, error)
+        del error
+        return self._leave(session, claim)
 
     def release(self, session: Session, claim: PartClaim, reason: str) -> bool:
         """Hand a part back because the worker shuts down."""
@@ -227,3 +228,6 @@ class PartClaims:
         if released:
             session.execute(text(f"NOTIFY {CHANNEL}"))
         return released
+
+    def _leave(self, session: Session, claim: PartClaim) -> bool:
+        return _changed(session, self._fenced(claim).values(status="waiting", lease_until=None))

@@ -8,7 +8,7 @@ from typing import Any
 from service.db.tables import AuditRow
 from service.models.objectives import FALSE_POSITIVE_KINDS
 from service.models.schemas import OperatingPoint, ProvenThresholds
-from service.models.verdicts import is_contradicted
+from service.models.verdicts import is_contradicted, tried_thresholds
 from solver.band import Band
 
 
@@ -40,11 +40,9 @@ def _by_labels(points: Sequence[OperatingPoint]) -> Iterator[ProvenThresholds]:
 
 def _by_audits(audits: Sequence[AuditRow]) -> Iterator[ProvenThresholds]:
     for row in audits:
-        if row.pool is None or row.verdict is None:
-            continue
-        band = Band.from_json(row.pool.get("abstain"))
+        band = None if row.pool is None else Band.from_json(row.pool.get("abstain"))
         measure = _measure(row.objective["kind"])
-        for tried in row.verdict.get("tried") or [row.verdict | {"threshold": row.pool["threshold"]}]:
+        for tried in tried_thresholds(row):
             if tried["standing"] != "proven" or is_contradicted(row, tried):
                 continue
             # of what is called positive, where rows are left undecided, and otherwise of the threshold alone

@@ -3,45 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 from service.db.tables import AuditRow
 from solver.band import Band
 from solver.choices import FALSE_POSITIVE_KINDS, PROMISE_CONFIDENCE
 
 
-def verdict_words(row: AuditRow, of_it: Mapping[str, Any] | None = None) -> str | None:
+class StoredVerdict(TypedDict):
+    """What the answers of an audit say: of its threshold, or of several the last that is proven, or the first."""
+
+    standing: str
+    bound: float
+    estimate: float | None
+    decided_after: int | None
+    threshold: NotRequired[float]
+    """Lacking in old ones, which are of the threshold in `AuditRow.pool`."""
+    tried: NotRequired[list[StoredVerdict]]
+    """Of several thresholds, each that was tried so far."""
+
+
+def stored_verdict(row: AuditRow) -> StoredVerdict | None:
+    """Return the verdict of an audit, None until there is an answer."""
+    return cast("StoredVerdict | None", row.verdict)
+
+
+def tried_thresholds(row: AuditRow) -> list[StoredVerdict]:
+    """Return what an audit says of each threshold that it has tried."""
+    verdict = stored_verdict(row)
+    if row.pool is None or verdict is None:
+        return []
+    return verdict.get("tried") or [{**verdict, "threshold": row.pool["threshold"]}]
+
+
+def verdict_words(row: AuditRow, of_it: StoredVerdict | None = None) -> str | None:
     """Return what the answers prove, of one of several thresholds if that is `of_it`; None until there is a verdict."""
-    pool, verdict = row.pool, of_it or row.verdict
+    pool, verdict = row.pool, of_it or stored_verdict(row)
     if pool is None or verdict is None:
         return None
     statement = statement_of(row.objective, pool, verdict.get("threshold"))
-    standing, bound = verdict["standing"], f"{verdict['bound']:.4g}"
-    of_a_row = " a row" if row.objective["kind"] == "cost" else ""
-    reached = f"at {'most' if 'at_most' in row.objective else 'least'} {bound}{of_a_row}"
     with_confidence = f"(confidence {row.confidence:g})"
-    if standing == "open":
-        said = f"open after {_rows(row.answered)} whether {statement}; proved so far: {reached} {with_confidence}"
+    if verdict["standing"] == "open":
+        so_far = f"proved so far: {_reached(row, verdict)}"
+        said = f"open after {_rows(row.answered)} whether {statement}; {so_far} {with_confidence}"
     else:
-        said = f"{standing} after {_rows(verdict['decided_after'])}: {statement} {with_confidence}"
+        said = f"{verdict['standing']} after {_rows(verdict['decided_after'] or 0)}: {statement} {with_confidence}"
     return said + _against_bound(row, verdict) + _next_words(row, verdict)
+
+
+def _reached(row: AuditRow, verdict: StoredVerdict) -> str:
+    """Say the bound that is proved."""
+    return f"at {'most' if 'at_most' in row.objective else 'least'} {verdict['bound']:.4g}{_a_row(row)}"
+
+
+def _a_row(row: AuditRow) -> str:
+    return " a row" if row.objective["kind"] == "cost" else ""
 
 
 def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-def _next_words(row: AuditRow, verdict: Mapping[str, Any]) -> str:
+def _next_words(row: AuditRow, verdict: StoredVerdict) -> str:
     """Say what became of the threshold that is tried behind the last proven one."""
     tried = verdict.get("tried") or []
     if not tried or verdict["standing"] != "proven":
         return ""
     if tried[-1]["standing"] == "proven":
         return "; it is the last of the thresholds that are tried"
-    after, bound = tried[-1], f"{tried[-1]['bound']:.4g}"
-    of_a_row = " a row" if row.objective["kind"] == "cost" else ""
-    reached = f"at {'most' if 'at_most' in row.objective else 'least'} {bound}{of_a_row}"
-    return f"; the next threshold, {after['threshold']:.6g}, is {after['standing']}: proved of it so far {reached}"
+    after = tried[-1]
+    so_far = f"proved of it so far {_reached(row, after)}"
+    return f"; the next threshold, {after['threshold']:.6g}, is {after['standing']}: {so_far}"
 
 
 def proving_audit(
@@ -68,43 +100,39 @@ def _is_as_strict(proved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     return proved["kind"] == asked.get("kind") and bool(proved.get("target", 0) >= asked.get("target", 1))
 
 
-def verdict_of(row: AuditRow, threshold: float, band: Band | None) -> Mapping[str, Any] | None:
+def verdict_of(row: AuditRow, threshold: float, band: Band | None) -> StoredVerdict | None:
     """Return what an audit says of a model that decides by this threshold, and leaves these scores undecided.
 
     None where it says nothing of that.
     """
-    pool, verdict = row.pool, row.verdict
-    if pool is None or verdict is None or Band.from_json(pool.get("abstain")) != band:
+    if row.pool is None or Band.from_json(row.pool.get("abstain")) != band:
         return None
-    tried = verdict.get("tried") or [verdict | {"threshold": pool["threshold"]}]
-    return next((each for each in tried if each["threshold"] == threshold), None)
+    return next((each for each in tried_thresholds(row) if each["threshold"] == threshold), None)
 
 
-def told_verdict(row: AuditRow, threshold: float, band: Band | None) -> Mapping[str, Any] | None:
+def told_verdict(row: AuditRow, threshold: float, band: Band | None) -> StoredVerdict | None:
     """Return what is told with such a model: of its threshold, where the audit tried that, and else the verdict itself.
 
     That speaks of the last threshold that is proven, while the one in use may be another, and refuted.
     """
-    of_it, verdict = verdict_of(row, threshold, band), row.verdict
+    of_it, verdict = verdict_of(row, threshold, band), stored_verdict(row)
     if of_it is None or verdict is None or verdict.get("threshold", threshold) == threshold:
         return verdict  # which also tells of the next threshold
     return of_it
 
 
-def is_contradicted(row: AuditRow, verdict: Mapping[str, Any]) -> bool:
+def is_contradicted(row: AuditRow, verdict: StoredVerdict) -> bool:
     """Tell whether answers since contradict what was proved, which it stays: that is how one of many proofs fails."""
     estimate, bound = verdict["estimate"], verdict["bound"]
     return estimate is not None and bool(estimate > bound if "at_most" in row.objective else estimate < bound)
 
 
-def _against_bound(row: AuditRow, verdict: Mapping[str, Any]) -> str:
+def _against_bound(row: AuditRow, verdict: StoredVerdict) -> str:
     if not is_contradicted(row, verdict):
         return ""
-    of_a_row = " a row" if row.objective["kind"] == "cost" else ""
-    reached = f"at {'most' if 'at_most' in row.objective else 'least'} {verdict['bound']:.4g}{of_a_row}"
     return (
-        f"; the answers since speak against what was proved ({reached}): all together they say "
-        f"{verdict['estimate']:.4g}{of_a_row}, so this is one of the proofs that go wrong at this confidence"
+        f"; the answers since speak against what was proved ({_reached(row, verdict)}): all together they say "
+        f"{verdict['estimate']:.4g}{_a_row(row)}, so this is one of the proofs that go wrong at this confidence"
     )
 
 
