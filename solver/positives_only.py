@@ -21,7 +21,7 @@ from solver.choices import PROMISE_CONFIDENCE, PromiseLevel, ThresholdRule
 from solver.operating_point import Objective, PointStatus
 from solver.positive_unlabelled.left_out import FoundCurve
 from solver.positive_unlabelled.share import FEWEST_POSITIVES, ShareEstimate
-from solver.promise import audit_advice, counted_on
+from solver.promise import as_asked, audit_advice, counted_on
 from solver.report import Estimate, FoundPoints, Needs, PositivesOnly, Promise, percent
 from solver.typing import FloatArray
 
@@ -254,8 +254,7 @@ def _promise(known: OnlyPositives, place: int, objective: Objective, positive: s
         level = _level(chance, missed=missed, unknown=rests_on_share and not known.share.is_useful)
         if level == "likely" and rests_on_share and known.curve.positives < FEWEST_POSITIVES:
             level = "open"  # their part above any line is anybody's guess
-    if "specificity" in bounds:
-        bounds = {"false_positive_rate": round(1.0 - bounds["specificity"], 12)}
+    bounds = as_asked(bounds)
     if objective.costs is not None:
         bounds = {"cost": float(np.quantile(rates.cost(*objective.costs), confidence))}
     needs = None

@@ -108,8 +108,7 @@ def promise_of(
     if is_proven:
         chance = max(chance or 0.0, confidence)
         bounds = {name: max(low, objective.targets[name]) for name, low in bounds.items()}
-    if "specificity" in bounds:
-        bounds = {"false_positive_rate": round(1.0 - bounds["specificity"], 12)}
+    bounds = as_asked(bounds)
     level = _level(objective, calibration, chance, is_proven=is_proven)
     needs = None
     spoiled = _lacks_negatives(objective, calibration) or (test is not None and _misses_a_target(objective, test))
@@ -134,6 +133,13 @@ def promise_of(
         sentence=sentence,
         advice=advice.lstrip(),
     )
+
+
+def as_asked(bounds: dict[str, float]) -> dict[str, float]:
+    """Bounds by the names of what was asked for: a lower one of a specificity is an upper one of false positives."""
+    if "specificity" not in bounds:
+        return bounds
+    return {"false_positive_rate": round(1.0 - bounds["specificity"], 12)}
 
 
 def _abstention(

@@ -191,6 +191,12 @@ def columns_left_out(dataset: Mapping[str, Any]) -> Iterator[str]:
         yield f"{told:,} of {count:,} columns are shown (`datasets show --columns-from`)"
 
 
+def print_failure(found: Mapping[str, Any]) -> None:
+    """Say why a job or an audit has failed, if it has."""
+    if found["error"]:
+        print(in_flags(f"{found['error']['code']}: {found['error']['message']}"))
+
+
 def print_notes(notes: Iterable[str], to: IO[str] | None = None) -> None:
     """Print what somebody should know, each thing once in a command, on standard error unless `to` says otherwise."""
     for note in notes:

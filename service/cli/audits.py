@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli import looking
-from service.cli.advice import in_flags, print_notes
+from service.cli.advice import in_flags, print_failure, print_notes
 from service.cli.looking import KEYS, answers, ask_key, errors_by_line, print_row, write_rows
 from service.cli.named_files import dataset_of
 from service.cli.names import LAST, full_id, model_path, path_of
@@ -241,8 +241,7 @@ def audits_show(audit: AuditId, url: Url = DEFAULT_URL) -> None:
     with open_client(url) as client:
         found = client.get(path_of(client, "/audits", audit))
     _print_audits([found])
-    if found["error"]:
-        print(in_flags(f"{found['error']['code']}: {found['error']['message']}"))
+    print_failure(found)
     if found["pool"]:
         _print_verdict(found)
         print_notes(found["pool"]["warnings"], sys.stdout)

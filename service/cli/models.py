@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.advice import in_flags, print_notes
+from service.cli.advice import in_flags, print_failure, print_notes
 from service.cli.class_figures import print_classes
 from service.cli.names import full_id, model_path, path_of
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time
@@ -76,8 +76,8 @@ def jobs(
                 print(_ended(each))
             if job and each["status"] == "succeeded" and each["model_id"]:
                 print_outcome(client, each)
-            elif job and each["error"]:
-                print(in_flags(f"{each['error']['code']}: {each['error']['message']}"))
+            elif job:
+                print_failure(each)
 
 
 def _newest(collection: str, limit: int | None) -> str:

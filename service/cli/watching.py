@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.advice import in_flags, print_notes
+from service.cli.advice import print_failure, print_notes
 from service.cli.names import path_of
 from service.cli.support import DEFAULT_URL, Url, download, fail, open_client, print_table, short_time
 
@@ -47,8 +47,7 @@ def batches_show(batch: BatchId, url: Url = DEFAULT_URL) -> None:
     with open_client(url) as client:
         found = client.get(path_of(client, "/batches", batch))
     _print_batches([found])
-    if found["error"]:
-        print(in_flags(f"{found['error']['code']}: {found['error']['message']}"))
+    print_failure(found)
     if found["result"]:
         labels = ", ".join(f"{rows} {label}" for label, rows in found["result"]["labels"].items())
         undecided = found["result"].get("undecided", 0)

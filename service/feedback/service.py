@@ -68,7 +68,7 @@ class FeedbackService:
         if model is None:
             raise InvalidRequest.of("body.alias", NO_ALIAS)
         labels = _checked_labels(model, body.labels)
-        # Outside of any transaction: mails take their time, and so does looking for keys.
+        # Outside of any transaction, as reading mails and looking for keys may take long.
         rows: Sequence[Mapping[str, Any]]
         if kind in OF_DATASETS:
             if dataset is None:

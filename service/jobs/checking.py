@@ -63,7 +63,7 @@ MAIL_FILE = "file"
 
 
 RESULT_COLUMNS = ("row", "label", "score", "probability")
-"""Columns of the results of batches, beside which the key stands."""
+"""Columns of the results of batches, so no name for a key, which stands beside them."""
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,9 @@ OF_THE_API = (
     "PREFSVM_API_KEY",
     "PREFSVM_SYSTEM_DATABASE_URL",
 )
-"""Variables that whoever runs jobs has no business with."""
+"""Variables that only the API needs: processes that run jobs do not get them."""
 OF_THE_MAIL_FILTER = ("PREFSVM_MAIL_KEY", "PREFSVM_MAIL_KEY_FILE")
-"""Variables that nobody else has any business with."""
+"""Variables that only the mail filter needs."""
 
 
 class Component(Protocol):

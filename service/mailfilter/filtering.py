@@ -27,7 +27,7 @@ from solver.corrections import PERSON
 MAX_OPEN = 64
 """Decisions under way."""
 MAX_LEARNING = 16
-"""Mails that are being learned. Those are among them that took too long and were not waited for."""
+"""Mails that are being learned, with those that took too long, which nobody waits for any more."""
 LEARNING_THREADS = 4
 """Of their own: learning that hangs must not take the threads of decisions."""
 ALLOWED_BY = {

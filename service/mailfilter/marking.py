@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 _END_OF_HEADERS = re.compile(rb"(?:\A|\n)\r{0,2}\n")
 _EOL = rb"(?:\r{0,2}\n|\r|\Z)"
-# Of mails of strangers: nothing here may try again what it has matched, or look at each of ten million lines in Python.
-# A name may be folded before its colon, too: there is software that reads over that.
+# Mails come from strangers: no pattern here may backtrack, and no loop in Python may visit each of ten million lines.
+# A name may be folded before its colon, too, since some software reads it so.
 _NAME = rb"x-spam-[^:\r\n]*+(?:(?:\r{0,2}\n|\r)[ \t][^:\r\n]*+)*+:"
 _MARKS = re.compile(
     rb"(?i)(?:\A|(?<=[\r\n]))(?:" + _NAME + rb"[^\r\n]*+" + _EOL + rb"(?:[ \t][^\r\n]*+" + _EOL + rb")*+)++"
@@ -40,7 +40,7 @@ def without_marks(header: bytes) -> bytes:
     for found in _MARKS.finditer(header):
         kept.append(header[end : found.start()])
         if kept[-1].endswith(b"\r") and b"\n" in found[0]:
-            kept.append(b"\n")  # or the field behind would become a part of the one before
+            kept.append(b"\n")  # otherwise the next field would become a part of the one before
         end = found.end()
     return b"".join([*kept, header[end:]])
 

@@ -1,4 +1,4 @@
-"""Operating points of models of several classes: rules in the place of thresholds."""
+"""Operating points of models of several classes: these have rules where two classes have thresholds."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class StoredModel:
     created_at: datetime
     aliases: list[str]
     report: dict[str, Any]
-    """Whole but for these, or in a list only what is `LISTED`."""
+    """Without curve and queue; in a list only what is `LISTED`."""
     applied: dict[str, Any] | None
     """The newest of ``operating_points``; None while the threshold of the training decides."""
 
@@ -93,7 +93,7 @@ class Predecessor:
     applied: dict[str, Any] | None
     """As of a `StoredModel`."""
     is_retuned: bool
-    """Whether that was applied since the training, and not by it."""
+    """Whether somebody applied it after the training. A training may apply one, too."""
 
     @property
     def point(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class ModelRepository(Repository):
         """Return up to ``limit + 1`` models, newest first."""
         parts = [part for name in LISTED for part in (name, ModelRow.report[name])]
         mine = ModelRow.project_id == self._project_id
-        # First which ones: whatever the planner makes of it, only the reports of these are unpacked.
+        # First the ids of the page, then the rows: so no plan of Postgres unpacks the reports of other models.
         page = page_of(select(ModelRow.id).where(mine), ModelRow, cursor, limit)
         statement = _select_model(func.jsonb_build_object(*parts)).where(mine, ModelRow.id.in_(page))
         rows = self._session.execute(statement.order_by(ModelRow.created_at.desc(), ModelRow.id.desc()))
@@ -303,7 +303,7 @@ class ModelRepository(Repository):
                 ModelRow.bytes,
                 ModelRow.report.op("-")("curve").op("-")("curves"),
                 _APPLIED,
-                # what a training applies is of its transaction, and has the time of that
+                # a point that the training itself applied has the time of the transaction that stored the model
                 func.coalesce(_applied(OperatingPointRow.created_at) > ModelRow.created_at, false()),
             )
             .join(AliasRow, AliasRow.model_id == ModelRow.id)

@@ -1,6 +1,6 @@
 """Shadows: models that decide on what an alias answers, too, without a say in the answer.
 
-What was decided is put by, and looked at later in one thread. When that is behind, rows are dropped and counted: an
+What was decided is kept, and looked at later in one thread. When that is behind, rows are dropped and counted: an
 answer never waits for a shadow, and never fails by one.
 """
 
@@ -109,7 +109,7 @@ class Shadows:
             except AWAY:
                 counts.dropped += len(decided.labels)
             except (Problem, FeatureError):
-                counts.failed += len(decided.labels)  # it was deleted, or takes other rows
+                counts.failed += len(decided.labels)  # the shadow was deleted, or takes other rows
             except Exception:  # whatever is wrong with a shadow, it must not concern anybody else
                 log.exception("a shadow failed", extra={"fields": {"shadow": decided.key.shadow_id}})
                 counts.failed += len(decided.labels)

@@ -51,7 +51,7 @@ class UsageRecorder:
         if not taken:
             return
         try:
-            # In one order, so that processes that write at once do not wait for each other in a circle.
+            # Always in the same order, so that two processes that write at once do not wait for each other for ever.
             for project_id, keys in groupby(sorted(taken), key=lambda key: key.project_id):
                 with acting_for(project_id), self._database.transaction() as session:
                     written = list(keys)
@@ -79,7 +79,7 @@ class ModelUsage:
     def __init__(self, recorder: UsageRecorder, project_id: str, model_id: str, model: AnyModel) -> None:
         self._recorder = recorder
         self.project_id = project_id
-        if not isinstance(model, Model):  # no threshold, and no class that is the positive one
+        if not isinstance(model, Model):  # of several classes: there is no threshold, and no class is the positive one
             self._key = UsageKey(project_id, model_id, 0.0)
             self._abstains = model.decision.rule is not None and model.decision.rule.may_leave_undecided
             self._positive: str | None = None

@@ -111,17 +111,17 @@ _NORMALIZATION: Final = "text_normalization"
 _LENGTH: Final = "text_length"
 # what older files have not
 _LATER: Final = ("level_fill", *_RANGES, _NORMALIZATION, _LENGTH)
-# what the JSON part of the state calls it that each vocabulary says how texts are normalised
+# Keys of the JSON part of the state: that the arrays of each vocabulary say how texts are normalised,
 _NORMALIZED: Final = "normalized"
-# and that each says how long a text is
+# how long a text is as terms,
 _LENGTHS: Final = "lengths"
-# and that no word is to be named
+# and that words are not to be named.
 _KEEP_WORDS: Final = "keep_words"
-# no kinds of columns: further features of columns of text, and how some columns of numbers are read
+# These are no kinds of columns, but further features of text columns, and how some number columns are read.
 _ENCODED: Final = "encoded"
 _SKEWED: Final = "skewed"
 
-# what a part of a row is that an explanation speaks of
+# a part of a row that an explanation speaks of
 PartKind = Literal["column", "term", "encoding"]
 _Part = NumberColumns | CategoryColumns | DateColumns | TextColumns | VectorColumns
 

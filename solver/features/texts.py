@@ -38,14 +38,14 @@ MOST_WORDS: Final = 3
 MOST_CHARACTERS: Final = 6
 USUAL_CHARACTERS: Final = 4
 MOST_TERMS: Final = 500_000
-# about what a term takes in memory as text, and where texts are looked up, as measured
+# measured bytes of a term in memory: as text, and in what looks texts up
 _BYTES_OF_A_TERM: Final[dict[str, int]] = {"words": 200, "characters": 75}
 
 _WORD: Final = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]{{2,}}")
 _IDEOGRAPH: Final = re.compile(f"[{IDEOGRAPHS}]")
-# finds the same where there are no ideographs, in half the time
+# the same without ideographs, in half the time
 _PLAIN_WORD: Final = re.compile(r"\w{2,}")
-# of a text of single bytes: what parts words becomes a blank
+# for texts of one byte a character: turns all that separates words into blanks
 _NO_WORD: Final = bytes_where(lambda character: not is_of_a_word(character))
 _BLANK_BETWEEN_WORDS: Final = bytes.maketrans(_NO_WORD, b" " * len(_NO_WORD))
 # from so many terms of a text on, these are counted in one array of all terms instead of being sorted
@@ -55,9 +55,9 @@ _FEWEST_TOGETHER: Final = 16
 # characters of words in which runs are looked for at once
 _CHARACTERS_AT_ONCE: Final = 1 << 20
 
-# how texts are normalised that are fitted now; 0, not at all, is that of older models, which decide as they did
+# How the texts of new models are normalised. Older models have 0, not at all, so that they decide as before.
 NORMALIZATION: Final = 1
-# counts the places where invisible characters stand between letters or digits. No word has parentheses.
+# Name of the term that counts invisible characters between letters or digits; no word has parentheses.
 HIDDEN_TERM: Final = "(invisible characters)"
 
 TermKind = Literal["words", "characters"]
