@@ -113,6 +113,8 @@ class Rules:
     unlabeled: Sequence[str]
     missing: MissingPolicy
     negative: Sequence[str] = ()
+    groups: str | None = None
+    """Column that tells which rows belong together."""
 
     def is_feature(self, name: str) -> bool:
         """Whether a column may become a feature."""
@@ -132,6 +134,8 @@ class _Group:
     concluded: set[Key] = field(default_factory=set)
     weights: dict[Key, float] = field(default_factory=dict)
     """How much each counts."""
+    links: dict[Key, str] = field(default_factory=dict)
+    """By what each belongs together with others, where that is known."""
 
 
 class _Added(NamedTuple):
@@ -142,6 +146,7 @@ class _Added(NamedTuple):
     label: str
     is_random: bool
     weight: float
+    link: str | None = None
 
 
 def apply_corrections(
@@ -168,7 +173,7 @@ def apply_corrections(
     frame = _TableFrame(data, rules) if isinstance(data, Table) else _MatrixFrame(data, rules)
     known = _known_labels(labels if known_labels is None else known_labels, rules)
     refused: Counter[str] = Counter()
-    groups, superseded = _last_words(corrections, frame, known, refused)
+    groups, superseded = _last_words(corrections, frame, known, refused, rules.groups)
     labels = labels.copy()
     changed, was_labelled = np.zeros(len(labels), dtype=bool), _are_labelled(labels, rules)
     random = np.zeros(len(labels), dtype=bool)
@@ -182,7 +187,8 @@ def apply_corrections(
             if rows is None:
                 reason = frame.why_not_added(group.names, key)
                 if reason is None:
-                    added.append(_Added(group.names, key, label, key in group.random, group.weights.get(key, 1.0)))
+                    weight, link = group.weights.get(key, 1.0), group.links.get(key)
+                    added.append(_Added(group.names, key, label, key in group.random, weight, link))
                 else:
                     refused[reason] += 1
                 continue
@@ -235,7 +241,11 @@ def _concluded(corrections: Corrections) -> list[ConcludedFeedback]:
 
 
 def _last_words(
-    corrections: Corrections, frame: _TableFrame | _MatrixFrame, known: Mapping[str, str], refused: Counter[str]
+    corrections: Corrections,
+    frame: _TableFrame | _MatrixFrame,
+    known: Mapping[str, str],
+    refused: Counter[str],
+    column_of_groups: str | None,
 ) -> tuple[Iterable[_Group], int]:
     """What is said of each row in the end, and how many words something later replaced; counts what is refused."""
     groups: dict[tuple[str, ...], _Group] = {}
@@ -263,6 +273,9 @@ def _last_words(
         group.labels[key] = label
         (group.concluded.add if source != PERSON else group.concluded.discard)(key)
         group.weights[key] = weight
+        link = None if column_of_groups is None else row.get(column_of_groups)
+        if isinstance(link, str):
+            group.links[key] = link
         if is_random:
             group.random.add(key)
     return groups.values(), superseded
@@ -304,6 +317,7 @@ class _TableFrame:
 
     def __init__(self, table: Table, rules: Rules) -> None:
         self._table = table
+        self._groups = rules.groups
         self._complete = rules.missing in ("drop", "error")
         self._readers: dict[str, Callable[[Any, str | None], Any]] = {
             name: _reader_of(column) for name, column in table.columns.items() if rules.is_feature(name)
@@ -336,6 +350,8 @@ class _TableFrame:
 
     def with_rows(self, added: Sequence[_Added]) -> Table:
         given = [dict(zip(each.names, each.key, strict=True)) for each in added]
+        if self._groups is not None:
+            given = [row | {self._groups: each.link} for row, each in zip(given, added, strict=True)]
 
         def more(column: Column) -> NDArray[Any]:
             values = [row.get(column.name) for row in given]

@@ -7,13 +7,15 @@ where that one is, and nowhere else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Self
+from dataclasses import dataclass, replace
+from typing import Final, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solver.evaluation.splits import is_grouped
 from solver.labelled_rows import fingerprints
+from solver.row_groups import joined_groups, without_lone_classes
 from solver.typing import BoolArray, IndexArray, Matrix
 
 FEWEST_CASES: Final = 2
@@ -39,16 +41,24 @@ class Cases:
         is a case of its own.
     alike_classes : tuple of int
         Classes whose rows are all the same, or all but too few: each of these rows then is a case of its own.
+    groups : int array of shape (n,) or None
+        What lies on one side of every split, where that is more than the rows of a case, see `solver.row_groups`.
     """
 
     case: IndexArray
     stands_for: IndexArray
     by_chance: bool = False
     alike_classes: tuple[int, ...] = ()
+    groups: IndexArray | None = None
 
     @classmethod
     def of(
-        cls, prints: NDArray[np.uint64], codes: ArrayLike, seed: int = 0, preference: ArrayLike | None = None
+        cls,
+        prints: NDArray[np.uint64],
+        codes: ArrayLike,
+        seed: int = 0,
+        preference: ArrayLike | None = None,
+        groups: IndexArray | None = None,
     ) -> Self:
         """Find the cases of labelled rows.
 
@@ -63,7 +73,22 @@ class Cases:
         preference : float or bool array of shape (n,), optional
             The row of the largest number stands for the others of its case; one of a number below 1 is not to be
             measured. Default: 1 for all.
+        groups : int array of shape (n,), optional
+            Rows of one group belong together, whether they are the same or not.
         """
+        found = cls._without_groups(prints, codes, seed, preference)
+        if not is_grouped(groups):
+            return found
+        counted = found.stands
+        if preference is not None:
+            counted &= np.asarray(preference) >= 1
+        joined = joined_groups(found.case, cast("IndexArray", groups))
+        return replace(found, groups=without_lone_classes(joined, np.asarray(codes), counted)[0])
+
+    @classmethod
+    def _without_groups(
+        cls, prints: NDArray[np.uint64], codes: ArrayLike, seed: int, preference: ArrayLike | None
+    ) -> Self:
         codes = np.asarray(codes)
         n = len(codes)
         _, case = np.unique(prints, return_inverse=True)
@@ -95,11 +120,16 @@ class Cases:
         marked[self.stands_for] = True
         return marked
 
-    def same_as(self, rows: IndexArray | BoolArray) -> BoolArray:
-        """Which rows show a case that one of these shows."""
-        marked = np.zeros(len(self.stands_for), dtype=bool)
-        marked[self.case[rows]] = True
-        return marked[self.case]
+    @property
+    def sides(self) -> IndexArray:
+        """Of each row, the number of what lies on one side of every split with it."""
+        return self.case if self.groups is None else self.groups
+
+    def beside(self, rows: IndexArray | BoolArray) -> BoolArray:
+        """Which rows lie on one side of every split with one of these, as they show the same case or belong to it."""
+        marked = np.zeros(len(self.case), dtype=bool)
+        marked[self.sides[rows]] = True
+        return marked[self.sides]
 
 
 def _are_same_by_chance(case: IndexArray, codes: NDArray[np.integer], times: IndexArray) -> bool:

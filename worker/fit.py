@@ -25,6 +25,7 @@ from service.ingest.columnar import (
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
 from service.ingest.labels import composed
+from service.ingest.threads import THREAD
 from solver.algorithms import ALGORITHMS
 from solver.choices import DEFAULT_SCHEME
 from solver.class_points import chosen_point_of_classes
@@ -227,6 +228,8 @@ def _train(job: JobSpec, reporter: Reporter, parts: PartExecutor) -> tuple[Train
     except JoinError as error:
         raise UnrunnableJobError(error.code, str(error)) from error
     request = training_request(job.request, kinds, guesses, identifiers)
+    if of_mails(job) and isinstance(data, Table) and THREAD in {*data.columns} - {request.target, request.key}:
+        request = replace(request, groups=THREAD)
     reading = time.monotonic() - started
     encoding = _Encoding(job, reporter)
     weights = WEIGHTS_OF_MAILS if encoding.together else {}
@@ -254,6 +257,11 @@ def _joined_report(report: SomeReport, joined: JoinedLabels) -> SomeReport:
     return replace(report, labels=joined.report, warnings=[*joined.warnings, *report.warnings])
 
 
+def of_mails(job: JobSpec) -> bool:
+    """Tell whether the data set of a job is one of mails."""
+    return job.upload is not None and job.upload["format"] == "mail"
+
+
 class _Encoding:
     """The encoder of a training, if it is to have one, and how far the job is with it.
 
@@ -270,7 +278,7 @@ class _Encoding:
         self._reporter = reporter
         self.done = READING_DONE
         self.encoder: AskedEncoder | None = None
-        self.together = ENCODED_OF_MAILS if job.upload is not None and job.upload["format"] == "mail" else []
+        self.together = ENCODED_OF_MAILS if of_mails(job) else []
         name, wanted = job.details.get("encoder"), wanted_encoder(job.request)
         if wanted is None:
             return

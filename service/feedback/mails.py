@@ -26,9 +26,12 @@ MailLearned = Literal["learned", "forgotten", "known", "ignored"]
 
 
 def rows_of_mails(model: ModelShape, mails: Sequence[str | bytes]) -> list[dict[str, Any]]:
-    """Return what is kept of mails, all fields: the next model may use others than this one; raises `RowsDoNotFit`."""
+    """Return what is kept of mails: all fields, as the next model may use others than this one, and their thread.
+
+    Raises `RowsDoNotFit`.
+    """
     rows_of(model.columns, "messages", [])  # whether it is a model of mails
-    return rows_of(ALL_FIELDS, "messages", mails)
+    return rows_of(ALL_FIELDS, "messages", mails, with_thread=True)
 
 
 class MailFeedback:

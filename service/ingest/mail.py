@@ -22,6 +22,7 @@ from service.ingest.charsets import MAX_NAME, decoded
 from service.ingest.html_text import shown_pieces, without_tags
 from service.ingest.mail_meta import meta_words
 from service.ingest.mbox import ENVELOPE
+from service.ingest.threads import thread_links
 from solver.kinds import IDEOGRAPHS
 from solver.single_bytes import bytes_where, is_of_a_word, single_bytes
 
@@ -91,11 +92,14 @@ class Mail:
         Whether something went beyond the limits of this module and was left out.
     unknown_charsets : tuple of str
         Names of charsets that are not known here; such texts were read by their looks.
+    thread : str
+        What links it to others of its thread, see `service.ingest.threads`.
     """
 
     fields: dict[str, str]
     is_cut: bool
     unknown_charsets: tuple[str, ...] = ()
+    thread: str = ""
 
 
 def read_mail(message: bytes | str) -> Mail:
@@ -140,7 +144,7 @@ def read_mail(message: bytes | str) -> Mail:
     headers = {name: text for name in TOLD_HEADERS if (text := parts.header_text(name))}
     told = (parts.told, fields["subject"], fields["body"], [*plain.texts, *marked_up.texts])
     fields["meta"] = meta_words(headers, *told) if raw else ""
-    return Mail(fields, parts.is_cut, tuple(sorted(parts.unknown_charsets)))
+    return Mail(fields, parts.is_cut, tuple(sorted(parts.unknown_charsets)), thread_links(parts.top))
 
 
 def mail_identity(message: bytes) -> str:

@@ -22,14 +22,15 @@ from service.ingest.options import Kind, TableOptions
 from service.ingest.profile import Columnar
 from service.ingest.stream import unpacked
 from service.ingest.table import check_size, forced_kinds, store_arrays, stored_as
+from service.ingest.threads import THREAD
 
 LABEL = "label"
 FILE = "file"
 """Column with the name of a mail's file in the archive, folders and all, or its number in an mbox file."""
-COLUMNS = [*FIELDS, LABEL, FILE]
+COLUMNS = [*FIELDS, LABEL, FILE, THREAD]
 KINDS: dict[str, Kind] = {
     "subject": "text", "from": "text", "to": "text", "date": "date", "body": "text", "meta": "text", LABEL: "category",
-    FILE: "category",
+    FILE: "category", THREAD: "category",
 }  # fmt: skip
 MOST_EMPTY = 0.1
 """Share of mails without a body from which on it is said."""
@@ -53,11 +54,12 @@ class _Message:
 def read_mailbox(
     path: Path, options: TableOptions, limits: ReadingLimits, output: Path, warnings: list[str]
 ) -> Columnar:
-    """Write the ``table`` layout of mails: each of `FIELDS`, ``label``, ``file``.
+    """Write the ``table`` layout of mails: each of `FIELDS`, ``label``, ``file``, ``thread``.
 
     In an archive the label of a mail is the folder that it lies in; mails outside of any folder have none, nor have
     those of an mbox file. Files that are no mails are left out and counted. Of each message, bounded parts are kept,
-    see `service.ingest.mail`. ``file`` tells where a mail came from; it is for people, and never a feature.
+    see `service.ingest.mail`. ``file`` tells where a mail came from; it is for people, and never a feature. Nor is
+    ``thread``, by which mails of one thread lie on one side of every split of a training.
 
     Raises
     ------
@@ -77,7 +79,7 @@ def read_mailbox(
             warnings,
             kinds,
             reading=options.reading,
-            uncompared=(FILE,),
+            uncompared=(FILE, THREAD),
         )
     except IngestError as error:
         if error.code == "empty" and reader.skipped:
@@ -135,7 +137,8 @@ class _Reader:
             for name in mail.unknown_charsets:
                 if len(self.unknown_charsets) < MOST_COUNTED_CHARSETS or name in self.unknown_charsets:
                     self.unknown_charsets[name] += 1
-            rows.append([*(mail.fields[name] or None for name in FIELDS), message.label, message.file])
+            beside = message.label, message.file, mail.thread or None
+            rows.append([*(mail.fields[name] or None for name in FIELDS), *beside])
             size += sum(len(text) for text in mail.fields.values())
             if len(rows) == BATCH_ROWS or size > BATCH_BYTES:
                 yield _columns(rows)

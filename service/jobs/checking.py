@@ -16,6 +16,7 @@ from service.ingest.keys import inexact_key
 from service.ingest.labels import BOOLEANS, composed, fault, number_label
 from service.ingest.limits import MAX_DISTINCT, MAX_LISTED_VALUES, MAX_NAME_CHARACTERS
 from service.ingest.options import correction
+from service.ingest.threads import THREAD
 from service.jobs.class_checking import (
     HOW_TO_TELL_APART,
     class_errors,
@@ -58,8 +59,8 @@ LONGEST_LISTED = 40
 """Characters; what is longer helps nobody in an error."""
 MAIL_DATE = "date"
 """Column of mails that is no feature by default."""
-MAIL_FILE = "file"
-"""Column of mails that is never a feature."""
+NO_FEATURES_OF_MAILS = {"file": "where they were kept", THREAD: "which of them belong together"}
+"""Columns of mails that are never features, and what they tell."""
 
 
 RESULT_COLUMNS = ("row", "label", "score", "probability")
@@ -565,10 +566,13 @@ def _column_errors(body: TrainRequest, dataset: DatasetRow, identifiers: Mapping
             errors.append(FieldError(f"body.features.kinds.{name}", "the column holds vectors, and is nothing else"))
         elif numbered and kind != "number":
             errors.append(FieldError(f"body.features.kinds.{name}", "columns of sparse rows hold numbers: say number"))
-    if dataset.format == "mail" and MAIL_FILE in {*(body.features.include or ()), *body.features.kinds}:
-        errors.append(
-            FieldError("body.features", f"{MAIL_FILE!r} of mails tells where they were kept; it is no feature")
-        )
+    if dataset.format == "mail":
+        named = {*(body.features.include or ()), *body.features.kinds}
+        errors += [
+            FieldError("body.features", f"{name!r} of mails tells {what}; it is no feature")
+            for name, what in NO_FEATURES_OF_MAILS.items()
+            if name in named
+        ]
     if body.target in (body.features.include or []):
         errors.append(FieldError("body.features.include", "the target cannot be a feature"))
     kept = set(body.features.include or names) - {*body.features.exclude, body.target, body.key}
@@ -610,11 +614,12 @@ def _key_errors(body: TrainRequest, dataset: DatasetRow) -> list[FieldError]:
 
 
 def _excluded_of_mails(body: TrainRequest, dataset: DatasetRow) -> list[str]:
-    """Return the date, unless somebody asks for it, and the file.
+    """Return the date, unless somebody asks for it, the file and the thread.
 
     Collections of spam and of other mails are rarely of one time; and names of files tell who kept a mail, and where.
     """
-    excluded = [MAIL_FILE] if any(column["name"] == MAIL_FILE for column in dataset.columns) else []
+    there = {column["name"] for column in dataset.columns}
+    excluded = [name for name in NO_FEATURES_OF_MAILS if name in there]
     named = {*body.features.kinds, *body.features.exclude, body.target}
     if body.features.include is None and MAIL_DATE not in named:
         excluded.append(MAIL_DATE)

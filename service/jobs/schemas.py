@@ -73,7 +73,7 @@ class TextFeatures(Body):
 class Features(Body):
     """Which columns are features, and how. All but the target, unless something is said here; of mails, not `date`.
 
-    `file` of mails is never a feature.
+    `file` and `thread` of mails are never features.
     """
 
     include: list[Name] | None = Field(default=None, min_length=1, max_length=10_000)

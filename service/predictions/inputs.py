@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from service.ingest.charsets import said_of_charsets
 from service.ingest.mail import FIELDS, MAX_MESSAGE_BYTES, META, read_mail
+from service.ingest.threads import THREAD
 from service.predictions.errors import RowsDoNotFit
 
 InputKind = Literal["texts", "messages"]
@@ -28,6 +29,8 @@ def rows_of(
     kind: InputKind,
     given: Sequence[str | bytes],
     notes: Notes | None = None,
+    *,
+    with_thread: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the rows that a model needs.
 
@@ -40,13 +43,17 @@ def rows_of(
         Texts, or mail messages as RFC 5322 has them.
     notes : Notes, optional
         Get what of the mails could not be read as it was meant, and what was left out.
+    with_thread : bool, default False
+        Whether rows of mails also tell what links them to others, see `service.ingest.threads`.
 
     Raises
     ------
     RowsDoNotFit
         If the model was not trained on one column of text, or on mails; or if a mail is too long.
     """
-    return _of_texts(columns, given) if kind == "texts" else _of_messages(columns, given, notes or Notes())
+    if kind == "texts":
+        return _of_texts(columns, given)
+    return _of_messages(columns, given, notes or Notes(), with_thread)
 
 
 def _of_texts(columns: Sequence[Mapping[str, Any]], texts: Sequence[str | bytes]) -> list[dict[str, Any]]:
@@ -57,7 +64,7 @@ def _of_texts(columns: Sequence[Mapping[str, Any]], texts: Sequence[str | bytes]
 
 
 def _of_messages(
-    columns: Sequence[Mapping[str, Any]], messages: Sequence[str | bytes], notes: Notes
+    columns: Sequence[Mapping[str, Any]], messages: Sequence[str | bytes], notes: Notes, with_thread: bool
 ) -> list[dict[str, Any]]:
     if not of_mails(columns):
         raise RowsDoNotFit.of("body.messages", f"needs a model of mails; {_described(columns)}")
@@ -73,6 +80,8 @@ def _of_messages(
             notes.truncated.append(position)
         # An empty field is a missing value, as in an upload of mails.
         rows.append({name: mail.fields[name] or None for name in names})
+        if with_thread:
+            rows[-1][THREAD] = mail.thread or None
     notes.warnings += said_of_charsets(unknown)
     return rows
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from solver.algorithms import FEWEST_RULER_ROWS
 from solver.choices import FEWEST_OF_A_CLASS, EngineName, Mode, ThresholdRule, Tune
 from solver.decision import DecisionState
-from solver.estimators._calibration import CalibrationPlan, calibration_scores, make_plan
+from solver.estimators._calibration import CalibrationPlan, calibration_scores, halves_of, make_plan
 from solver.estimators._choosing import (
     Fit,
     Fitted,
@@ -35,9 +35,8 @@ from solver.estimators._reporting import fitted_report, promise_of_fit
 from solver.estimators._run import KernelParameters, SolverLimits, TrainingRun
 from solver.estimators._scores import decision_state
 from solver.estimators._tuning import SHARE_OF_FIT, Tuning, tune
-from solver.estimators.parameters import SharedParameters, checked_weights
+from solver.estimators.parameters import SharedParameters, checked_weights, numbered_groups
 from solver.evaluation.probability import fit_sigmoid
-from solver.evaluation.splits import stratified_halves
 from solver.labelled_rows import fingerprints
 from solver.operating_point import Objective, check_rule
 from solver.parts import ALONE, PartExecutor
@@ -95,7 +94,12 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         return not self.declaration.needs_unlabelled
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        unmeasured: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Any:
         """Train, then choose the threshold for the objective.
 
@@ -111,6 +115,9 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         unmeasured : bool array of shape (n,), optional
             Labelled rows to learn from that no parameter, threshold, probability or figure is to rest on, because they
             are not drawn like the others: chosen for being difficult, for one. 2 others of each class are needed.
+        groups : array of shape (n,), optional
+            Rows of the same number or text belong together, as mails of one thread do: they lie on one side of every
+            split, so that none is left out while others of its group are learned.
 
         Returns
         -------
@@ -125,7 +132,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         objective = self._objective()
         rule = self._effective_rule(objective)
         crossed = rule == "fixed-sequence" and objective.certificate != "strict"
-        run, extra = self._start(X, y, sample_weight, unmeasured, with_ruler=crossed)
+        run, extra = self._start(X, y, sample_weight, unmeasured, groups, with_ruler=crossed)
         run.seed = int(check_random_state(self.random_state).randint(2**31))
         seed = np.random.default_rng(run.seed)
         labelled, extra, case = measured_once(run, extra)
@@ -134,20 +141,19 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         certificate = None
         enough = rule == "fixed-sequence" and smaller >= 2 * FEWEST_OF_A_CLASS
         if enough and run.ruler is not None:
-            plan = replace(make_plan(run.y, labelled, "xfit", seed), is_ranked=True)
-        elif enough:
-            first, second = stratified_halves(truth, seed)
-            certificate = CalibrationPlan("part", labelled[first], labelled[second])
+            plan = replace(make_plan(run.y, labelled, "xfit", seed, run.groups), is_ranked=True)
+        elif enough and (halves := halves_of(run.y, labelled, seed, run.groups)) is not None:
+            certificate = CalibrationPlan("part", *halves)
             chooses = not self._supervised or len(run.unlabelled) > 0
-            plan = make_plan(run.y, labelled[first], "xfit", seed) if chooses else certificate
+            plan = make_plan(run.y, halves[0], "xfit", seed, run.groups) if chooses else certificate
         else:
-            plan = make_plan(run.y, labelled, self.labeled_split, seed)
+            plan = make_plan(run.y, labelled, self.labeled_split, seed, run.groups)
         run, plan = self._tune(run, plan, objective, seed)
         beside = extra
         if certificate is not None:
-            certificate = certificate.with_unmeasured(extra, case)
+            certificate = certificate.with_unmeasured(extra, case, run.groups)
             beside = certificate.unmeasured  # copies of rows that certify are not learned from either
-        plan = plan.with_unmeasured(beside, case)
+        plan = plan.with_unmeasured(beside, case, run.groups)
         mode = None if self._supervised else self.mode
         fit = Fit(run, objective, rule, mode, self._learn, self._train_svm)
         if smaller < _WARN_BELOW:
@@ -299,6 +305,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         unmeasured: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         *,
         with_ruler: bool = False,
     ) -> tuple[TrainingRun, IndexArray]:
@@ -319,6 +326,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         if unmeasured is not None:
             only_trained = column_or_1d(unmeasured).astype(bool)
             check_consistent_length(labels.y, only_trained)
+        belongs = numbered_groups(groups, labels.y)
         keep = weight > 0
         unlabelled = np.flatnonzero(keep & (labels.y == 0))
         certificate = self.declaration.certificate(len(unlabelled))
@@ -326,6 +334,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
         keep = self._takes_part(labels.y, keep)
         if not keep.all():
             X, weight = X[keep], weight[keep]
+            belongs = None if belongs is None else belongs[keep]
         encoded, only_trained = labels.y[keep], only_trained[keep]
         counts = {int(sign): int(np.count_nonzero(encoded[~only_trained] == sign)) for sign in (-1, 1)}
         self._refuse_few(counts, labels.classes)
@@ -351,6 +360,7 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
             parts=self._parts,
             ruler=ruler,
             certificate=certificate,
+            groups=belongs,
         )
         return run, np.flatnonzero(only_trained & (encoded != 0))
 
@@ -446,17 +456,29 @@ class ThresholdClassifier(ClassifierMixin, SharedParameters):
 def measured_once(run: TrainingRun, extra: IndexArray) -> tuple[IndexArray, IndexArray, IndexArray | None]:
     """The labelled rows that measure, one of each case, and all others, which measure nothing; the case of each row.
 
-    The case is None where no labelled row is repeated. Unlabelled rows have none: -1.
+    The case is None where no labelled row is repeated. Unlabelled rows have none: -1. The groups of the run go on to be
+    those of rows that are the same, too.
     """
     every = run.labelled
     is_measured = ~np.isin(every, extra)
-    cases = Cases.of(fingerprints(run.X, every), run.y[every] > 0, run.seed, is_measured)
+    own = None if run.groups is None else run.groups[every]
+    cases = Cases.of(fingerprints(run.X, every), run.y[every] > 0, run.seed, is_measured, own)
+    if run.groups is not None:
+        run.groups = _groups_of_all(cases, run.groups, every)
     stands = every[cases.stands & is_measured]
     if not cases.is_repeated:
         return stands, extra, None
     case = np.full(len(run.y), -1, dtype=np.intp)
     case[every] = cases.case
     return stands, np.setdiff1d(every, stands, assume_unique=True), case
+
+
+def _groups_of_all(cases: Cases, groups: IndexArray, labelled: IndexArray) -> IndexArray:
+    """What lies on one side of each split, of all rows: an unlabelled one beside labelled ones of its group."""
+    found = dict(zip(groups[labelled].tolist(), cases.sides.tolist(), strict=True))
+    every = np.array([found.get(group, len(labelled) + group) for group in groups.tolist()], dtype=np.intp)
+    every[labelled] = cases.sides
+    return every
 
 
 def _ruler(X: Matrix, unlabelled: IndexArray) -> Matrix:

@@ -8,12 +8,18 @@ from typing import Final
 
 import numpy as np
 
-from solver.choices import LabeledSplit
+from solver.choices import FEWEST_OF_A_CLASS, LabeledSplit
 from solver.estimators._expansion import Expansion
 from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores, ruler_scores, scores_in_time
 from solver.evaluation.matching import matched_scores
-from solver.evaluation.splits import stratified_folds, stratified_halves
+from solver.evaluation.splits import (
+    grouped_folds,
+    is_grouped,
+    most_grouped_folds,
+    stratified_folds,
+    stratified_halves,
+)
 from solver.parts import PartResult
 from solver.typing import FloatArray, IndexArray
 
@@ -90,16 +96,20 @@ class CalibrationPlan:
         """A fold's scores as they are compared with those of other folds."""
         return self.tuned[number].on_common_scale(scores) if self.tuned else scores
 
-    def with_unmeasured(self, rows: IndexArray, case: IndexArray | None = None) -> CalibrationPlan:
+    def with_unmeasured(
+        self, rows: IndexArray, case: IndexArray | None = None, groups: IndexArray | None = None
+    ) -> CalibrationPlan:
         """The same plan with further rows to train on, which calibrate nothing.
 
-        With the case of each row of the run none of them is learned where a copy of it is left out.
+        With the case, or the group, of each row of the run none of them is learned where a copy of it, or a row that it
+        belongs to, is left out.
         """
         if len(rows) == 0:
             return self
+        together = case if groups is None else groups
 
         def learned_beside(held_out: IndexArray) -> IndexArray:
-            return rows if case is None else rows[~np.isin(case[rows], case[held_out])]
+            return rows if together is None else rows[~np.isin(together[rows], together[held_out])]
 
         folds = tuple(
             (np.union1d(training_rows, learned_beside(held_out)), held_out) for training_rows, held_out in self.folds
@@ -118,7 +128,11 @@ class CalibrationPlan:
 
 
 def make_plan(
-    y: FloatArray, labelled: IndexArray, split: LabeledSplit, seed: int | np.random.Generator
+    y: FloatArray,
+    labelled: IndexArray,
+    split: LabeledSplit,
+    seed: int | np.random.Generator,
+    groups: IndexArray | None = None,
 ) -> CalibrationPlan:
     """Split the labelled rows.
 
@@ -133,17 +147,58 @@ def make_plan(
     split : str
         What was asked for.
     seed : int or numpy Generator
+    groups : int array of shape (n,), optional
+        Of all rows: those of one number are on one side of a split.
     """
     truth = y[labelled]
     smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
     if split == "full":
         return CalibrationPlan("full", labelled, labelled)
     if split == "part" and smaller // 2 >= _FEWEST_IN_A_HALF:
-        first, second = stratified_halves(truth, seed)
-        return CalibrationPlan("part", labelled[first], labelled[second])
-    fold = stratified_folds(truth, min(FOLDS, smaller), seed)
+        halves = halves_of(y, labelled, seed, groups, _FEWEST_IN_A_HALF)
+        if halves is not None:
+            return CalibrationPlan("part", *halves)
+    fold = folds_of(truth, min(FOLDS, smaller), seed, None if groups is None else groups[labelled])
     folds = tuple((labelled[fold != k], labelled[fold == k]) for k in range(fold.max() + 1))
     return CalibrationPlan("xfit", labelled, labelled, folds)
+
+
+def halves_of(
+    y: FloatArray,
+    labelled: IndexArray,
+    seed: int | np.random.Generator,
+    groups: IndexArray | None = None,
+    fewest: int = FEWEST_OF_A_CLASS,
+) -> tuple[IndexArray, IndexArray] | None:
+    """Two halves of labelled rows, for which see `stratified_halves`, or of groups of them.
+
+    None where no two halves of whole groups have at least `fewest` rows of each class. The first one can be left out by
+    groups in its turn, if any can.
+    """
+    truth = y[labelled]
+    own = None if groups is None else groups[labelled]
+    if own is None or not is_grouped(own):
+        first, second = stratified_halves(truth, seed)
+        return labelled[first], labelled[second]
+    half = grouped_folds(truth > 0, own, 2, seed)
+    rows = [np.flatnonzero(half == number) for number in range(2)]
+    classes = (truth > 0, truth < 0)
+    if min(int(np.count_nonzero(of_class[part])) for part in rows for of_class in classes) < fewest:
+        return None
+    rows.sort(key=lambda part: -min(len(np.unique(own[part][of_class[part]])) for of_class in classes))
+    return labelled[rows[0]], labelled[rows[1]]
+
+
+def folds_of(
+    truth: FloatArray, most: int, seed: int | np.random.Generator, groups: IndexArray | None = None
+) -> IndexArray:
+    """Fold of each row, of whole groups; of rows where there are too few groups for that."""
+    if groups is not None and is_grouped(groups):
+        rng = np.random.default_rng(seed)
+        fold = most_grouped_folds(truth > 0, groups, most, rng)
+        if fold is not None:
+            return fold
+    return stratified_folds(truth, most, seed)
 
 
 def separate_fold_scores(

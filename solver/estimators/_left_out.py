@@ -24,7 +24,7 @@ from solver.multiclass import (
 )
 from solver.multiclass.choosing import LeftOutProbabilities
 from solver.multiclass.figures import curves_of, floor_outcomes, status_of
-from solver.multiclass.rule import dealt, dealt_by_case
+from solver.multiclass.rule import dealt_by_case, dealt_in_groups
 from solver.repeated_rows import Cases
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
@@ -96,6 +96,7 @@ def cross_decided(
     plain: ClassesDecision,
     objective: ClassObjective | None,
     labels: list[Any],
+    groups: IndexArray | None = None,
 ) -> Cross | None:
     """Choose probabilities and rule on all rows, and measure by choosing them on four fifths, for the other fifth.
 
@@ -108,6 +109,8 @@ def cross_decided(
         Without probabilities and rule.
     objective : ClassObjective, optional
     labels : list
+    groups : int array of shape (n,), optional
+        Rows of one number have no say in each other's decision.
 
     Returns
     -------
@@ -121,7 +124,7 @@ def cross_decided(
     known = codes[rows]
     if np.bincount(known, minlength=classes).min() < 2:
         return None
-    fold = dealt(known, _FOLDS, np.random.default_rng(1))
+    fold = dealt_in_groups(known, _FOLDS, np.random.default_rng(1), None if groups is None else groups[rows])
     of_own = np.full(len(codes), _FOLDS)
     of_own[rows] = fold
     of_own = of_own[own.rows]

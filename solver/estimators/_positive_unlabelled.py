@@ -56,7 +56,12 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         """Train on these rows; `share` is that of positives among labelled rows, or the known one without negatives."""
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        unmeasured: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Any:
         """Train; then choose the threshold for the objective, if there are labelled negative rows.
 
@@ -67,7 +72,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         y : array of shape (n,)
             Labels of two classes, or of the positive one alone. A row is unlabelled when its label is None or NaN, or
             equals `unlabeled` (by default -1, also beside 1 alone).
-        sample_weight, unmeasured : arrays of shape (n,), optional
+        sample_weight, unmeasured, groups : arrays of shape (n,), optional
             As in `SVM.fit`; a weight of 0 leaves a row out, others act on the SVMs only.
 
         Returns
@@ -82,10 +87,10 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         """
         self._is_alone = y is not None and self.lacks_negatives(y, unmeasured)
         if not self._is_alone:
-            return super().fit(X, y, sample_weight, unmeasured)
+            return super().fit(X, y, sample_weight, unmeasured, groups)
         self._validate_params()
         objective = self._objective()
-        run, extra = self._start(X, y, sample_weight, unmeasured)
+        run, extra = self._start(X, y, sample_weight, unmeasured, groups)
         run.seed = int(check_random_state(self.random_state).randint(2**31))
         positive = np.flatnonzero(run.y > 0)
         if len(positive) == 0 or len(run.unlabelled) == 0:
@@ -134,11 +139,12 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
         """Scores of rows that were left out; None where nothing is to be measured, or the run was over before.
 
         Of the positive rows only the measured ones are left out; the others are learned in each fold that leaves out
-        no row of the same `case`. Each score is the one that `model` gives at the same rank among unlabelled rows, as
-        each fold has a scale of its own.
+        no row of the same `case`, nor one that they belong to. Each score is the one that `model` gives at the same
+        rank among unlabelled rows, as each fold has a scale of its own.
         """
         if self.labeled_split == "full" or len(measured) < 2 or len(run.unlabelled) < 2:
             return None
+        together = case if run.groups is None else run.groups
         ruler = np.random.default_rng(run.seed).permutation(run.unlabelled)[:_MOST_RULER_ROWS]
         common = approximate_scores(run, model, ruler)
 
@@ -146,8 +152,8 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
             if run.is_exhausted() or run.progress(run.fraction + 0.1 * (1 - run.fraction)):
                 return None
             beside = always
-            if case is not None:
-                beside = always[~np.isin(case[always], case[np.setdiff1d(measured, of_positive)])]
+            if together is not None:
+                beside = always[~np.isin(together[always], together[np.setdiff1d(measured, of_positive)])]
             fold = self._separate(run, np.union1d(of_positive, beside), of_unlabelled, self.positive_share)
             if run.is_exhausted():
                 return None
@@ -158,7 +164,7 @@ class PositiveUnlabelledClassifier(SemiSupervisedClassifier):
 
             return score
 
-        return left_out_scores(run.X, measured, run.unlabelled, train, run.seed)
+        return left_out_scores(run.X, measured, run.unlabelled, train, run.seed, run.groups)
 
     def _encode_positives(self, y: ArrayLike) -> BinaryLabels | None:
         return encode_positives(y, unlabeled=self.unlabeled, positive=self.positive)

@@ -86,6 +86,9 @@ class TrainingRun:
         Unlabelled rows among which the scores of models of different folds are ranked; nothing is trained on it.
     certificate : str
         What a confidence would test a target by.
+    groups : int array of shape (n,), optional
+        Number of what lies on one side of every split, of each row; None where that is each row, or each case of rows
+        that are the same.
     before : float
         Share of the fit that is done when this run begins; what it reports of itself is a share of the rest.
     """
@@ -107,6 +110,7 @@ class TrainingRun:
     tuned_C: float | None = None  # noqa: N815 (as C itself)
     ruler: Matrix | None = None
     certificate: Certificate = "strict"
+    groups: IndexArray | None = None
     before: float = 0.0
     started: float = field(default_factory=time.monotonic)
     _solving_since: float = 0.0

@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from solver.choices import Tune
-from solver.estimators._calibration import FOLDS, FoldSettings
+from solver.estimators._calibration import FOLDS, FoldSettings, folds_of
 from solver.estimators._run import TrainingRun
-from solver.evaluation.splits import stratified_folds
 from solver.kernels.parallel import thread_count
 from solver.operating_point import Objective, choose_threshold
 from solver.parts import PartResult
@@ -96,7 +95,8 @@ def tune(
     measured = fold is not None
     if fold is None:
         smaller = int(min(np.count_nonzero(truth > 0), np.count_nonzero(truth < 0)))
-        fold = stratified_folds(truth, min(FOLDS, smaller), seed)
+        own = None if run.groups is None else run.groups[rows]
+        fold = folds_of(truth, min(FOLDS, smaller), seed, own)
     middle = run.kernel_parameters.gamma
     with_gamma = what == "C-gamma" and run.kernel_parameters.kind != "linear"
     gammas = [middle * factor for factor in (GAMMA_FACTORS if with_gamma else (1.0,))]

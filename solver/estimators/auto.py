@@ -68,7 +68,12 @@ class AutoClassifier(PositiveShareParameter, SVM):
     mode: JudgeMode = declaration.defaults["mode"]
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        unmeasured: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Any:
         """Train, then choose the threshold for the objective: as `SVM`, or as `BiasedSVM` without negative rows.
 
@@ -80,9 +85,9 @@ class AutoClassifier(PositiveShareParameter, SVM):
         """
         method = self._for_positives_only(y, unmeasured)
         if method is None:
-            return super().fit(X, y, sample_weight, unmeasured)
+            return super().fit(X, y, sample_weight, unmeasured, groups)
         self._validate_params()
-        method.fit(X, y, sample_weight, unmeasured)
+        method.fit(X, y, sample_weight, unmeasured, groups)
         for name, value in vars(method).items():
             if name == "_state" or (name.endswith("_") and not name.startswith("_")):
                 setattr(self, name, value)

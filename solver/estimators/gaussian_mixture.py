@@ -91,12 +91,13 @@ class GaussianMixtureClassifier(CostParameters, SemiSupervisedClassifier):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         unmeasured: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         *,
         with_ruler: bool = False,
     ) -> tuple[TrainingRun, IndexArray]:
         if sparse.issparse(X):
             X = _dense(X)
-        run, extra = super()._start(X, y, sample_weight, unmeasured, with_ruler=with_ruler)
+        run, extra = super()._start(X, y, sample_weight, unmeasured, groups, with_ruler=with_ruler)
         _refuse_wide(run.X)
         return run, extra
 

@@ -19,7 +19,7 @@ from solver.choices import FEWEST_OF_A_CLASS
 from solver.estimators._labels import encode_classes
 from solver.estimators._left_out import Cross, class_report, cross_decided, linear_control
 from solver.estimators._together import can_train_together, train_together
-from solver.estimators.parameters import checked_weights
+from solver.estimators.parameters import checked_weights, numbered_groups
 from solver.kernels.parallel import single_threaded_blas
 from solver.labelled_rows import fingerprints
 from solver.multiclass import (
@@ -86,7 +86,12 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         self.controls = controls
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, unmeasured: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        unmeasured: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Any:
         """Train a classifier for every two-class problem, then choose how their scores become a class.
 
@@ -101,6 +106,8 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         unmeasured : bool array of shape (n,), optional
             Labelled rows to learn from that no probability, rule or figure is to rest on, as of the estimators of two
             classes.
+        groups : array of shape (n,), optional
+            Rows that belong together, likewise.
 
         Returns
         -------
@@ -121,18 +128,21 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         if unmeasured is not None:
             self._unmeasured = column_or_1d(unmeasured).astype(bool)
             check_consistent_length(codes, self._unmeasured)
+        self._groups = numbered_groups(groups, codes)
         weight = None
         if sample_weight is not None:
             weight = checked_weights(sample_weight, X)
             kept = weight > 0
             X, codes, self._unmeasured, weight = X[kept], codes[kept], self._unmeasured[kept], weight[kept]
+            self._groups = None if self._groups is None else self._groups[kept]
         self._counts = np.bincount(codes[codes >= 0], minlength=len(self.classes_))
         self._check_classes()
         objective = self._objective()
         with single_threaded_blas() if len(codes) <= _FEW_ROWS else nullcontext():
             labelled = np.flatnonzero(codes >= 0)
             is_measured = ~self._unmeasured[labelled]
-            cases = Cases.of(fingerprints(X, labelled), codes[labelled], preference=is_measured)
+            own = None if self._groups is None else self._groups[labelled]
+            cases = Cases.of(fingerprints(X, labelled), codes[labelled], preference=is_measured, groups=own)
             left_out = self._train(X, codes, weight, cases)
             if left_out is not None and cases.is_repeated:
                 left_out = left_out.only_of(cases.stands & is_measured)
@@ -171,7 +181,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
             if self.estimator.labeled_split == "xfit":
                 seed = check_random_state(self.estimator.random_state).randint(2**31)
                 fold = dealt_by_case(codes[labelled], _FOLDS, np.random.default_rng(seed), cases)
-                fold[~cases.same_as(~self._unmeasured[labelled])] = _IN_NO_FOLD
+                fold[~cases.beside(~self._unmeasured[labelled])] = _IN_NO_FOLD
             every = np.ones(len(labelled)) if weight is None else weight[labelled]
             rows = X if len(labelled) == len(codes) else X[labelled]
             trained = train_together(self.estimator, rows, codes[labelled], classes, self._scheme, every, fold)
@@ -236,16 +246,17 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         """Fit a classifier on the rows that are 1, 0 or unlabelled; any other number leaves a row out."""
         takes_part: BoolArray = problem >= _UNLABELLED
         rows: Matrix = X  # not copied for each class
-        unmeasured = self._unmeasured
+        unmeasured, groups = self._unmeasured, self._groups
         if not takes_part.all():
             rows, problem, unmeasured = X[takes_part], problem[takes_part], unmeasured[takes_part]
+            groups = None if groups is None else groups[takes_part]
             weight = None if weight is None else weight[takes_part]
         classifier = clone(self.estimator).set_params(positive=1, unlabeled=_UNLABELLED)
         if self.estimator.callback is not None:
             classifier.set_params(callback=part)
         classifier.within(part.of(self.estimator.planned_seconds))
-        if unmeasured.any():
-            return classifier.fit(rows, problem, weight, unmeasured)
+        if unmeasured.any() or groups is not None:
+            return classifier.fit(rows, problem, weight, unmeasured, groups)
         return classifier.fit(rows, problem) if weight is None else classifier.fit(rows, problem, sample_weight=weight)
 
     def _decide(
@@ -262,7 +273,7 @@ class _SemiSupervisedMultiClass(MetaEstimatorMixin, ClassifierMixin, BaseEstimat
         labels = self.classes_.tolist()
         crossed: Cross | None = None
         if left_out is not None:
-            crossed = cross_decided(left_out, known, plain, objective, labels)
+            crossed = cross_decided(left_out, known, plain, objective, labels, cases.groups)
         self.decision_ = plain if crossed is None else crossed.decision
         seed = self.estimator.random_state
         self._left_out = None if crossed is None else crossed.kept(seed if isinstance(seed, int) else 0)

@@ -13,16 +13,19 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight
 
 from solver.algorithms import MODE, SHARE, SHARED, SOLVER, AlgorithmSpec
 from solver.choices import EngineName, LabeledSplit, Mode, ThresholdRule, Tune
 from solver.estimators._run import FitCallback
+from solver.evaluation.splits import is_grouped
 from solver.operating_point import Objective
 from solver.parameters import Parameter
-from solver.typing import FloatArray, Matrix
+from solver.typing import FloatArray, IndexArray, Matrix
 
 _DEFAULTS: Final = {each.name: each.python_default for each in (*SHARED, *SHARE, MODE, SOLVER)}
 _UNDECLARED: Final[dict[str, Any]] = {
@@ -210,6 +213,15 @@ def checked_weights(sample_weight: Any, X: Matrix) -> FloatArray:
     """Weights of rows as float64, none of them negative; raises `ValueError` for others."""
     weights: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     return weights
+
+
+def numbered_groups(groups: ArrayLike | None, y: NDArray[Any]) -> IndexArray | None:
+    """Number of the group of each row; None where each is one of its own."""
+    if groups is None:
+        return None
+    check_consistent_length(y, groups)
+    _, numbers = np.unique(np.asarray(groups), return_inverse=True)
+    return numbers if is_grouped(numbers) else None
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from solver.evaluation.intervals import clopper_pearson_lower
+from solver.evaluation.splits import grouped_folds, is_grouped
 from solver.multiclass.objective import ClassObjective
 from solver.multiclass.problems import highest
 from solver.repeated_rows import Cases
@@ -159,7 +160,18 @@ def dealt(codes: IndexArray, folds: int, seed: np.random.Generator) -> IndexArra
 
 def dealt_by_case(codes: IndexArray, folds: int, seed: np.random.Generator, cases: Cases) -> IndexArray:
     """Fold of each row as `dealt`, where all rows of a case are in one fold, by the row that stands for it."""
-    return dealt(codes[cases.stands_for], folds, seed)[cases.case]
+    own = None if cases.groups is None else cases.groups[cases.stands_for]
+    return dealt_in_groups(codes[cases.stands_for], folds, seed, own)[cases.case]
+
+
+def dealt_in_groups(codes: IndexArray, folds: int, seed: np.random.Generator, groups: IndexArray | None) -> IndexArray:
+    """Fold of each row as `dealt`, with rows of one group in one fold, unless a class would be in one fold only."""
+    if groups is not None and is_grouped(groups):
+        fold = grouped_folds(codes, groups, folds, seed)
+        pairs = np.unique(codes * folds + fold) // folds
+        if np.bincount(pairs)[np.unique(codes)].min() > 1:
+            return fold
+    return dealt(codes, folds, seed)
 
 
 def _weights(probabilities: FloatArray, codes: IndexArray, rule: ClassRule) -> FloatArray:

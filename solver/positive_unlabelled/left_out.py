@@ -1,7 +1,7 @@
 """What scores of left-out rows tell where no negative row is labelled: of which share of either kind lies above a line.
 
 Positive and unlabelled rows are left out alike, so that both kinds of scores are those of rows that a model has not
-seen. Rows that are equal are left out together: a copy would give the other one away.
+seen. Rows that are equal, or belong together, are left out together: a copy would give the other one away.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from solver.labelled_rows import fingerprints
+from solver.row_groups import joined_groups
 from solver.typing import FloatArray, IndexArray, Matrix
 
 FOLDS: Final = 5
@@ -94,6 +95,7 @@ def left_out_scores(
     unlabelled: IndexArray,
     train: Callable[[IndexArray, IndexArray], Callable[[IndexArray], FloatArray] | None],
     seed: int,
+    groups: IndexArray | None = None,
 ) -> LeftOutScores | None:
     """Score rows by models that left them out, in 5 folds or, of fewer positive rows, in as many as there are of those.
 
@@ -106,6 +108,8 @@ def left_out_scores(
         Gets the rows of both that a fold is trained on; returns what scores rows, or None to end without a result.
     seed : int
         Of the folds, and of the unlabelled rows that are scored, if there are more than 10,000.
+    groups : int array, optional
+        Number of the group that each row of X belongs to.
 
     Returns
     -------
@@ -114,11 +118,15 @@ def left_out_scores(
     """
     rng = np.random.default_rng(seed)
     prints = fingerprints(X, np.concatenate([positive, unlabelled]))
-    kinds, group = np.unique(prints, return_inverse=True)
+    _, same = np.unique(prints, return_inverse=True)
+    copies = int(np.count_nonzero(np.isin(same[len(positive) :], same[: len(positive)])))
+    group = same
+    if groups is not None:
+        group = joined_groups(same, groups[np.concatenate([positive, unlabelled])])
     of_positive, of_unlabelled = group[: len(positive)], group[len(positive) :]
-    has_positive = np.zeros(len(kinds), dtype=bool)
+    has_positive = np.zeros(group.max() + 1, dtype=bool)
     has_positive[of_positive] = True
-    fold_of_kind = np.empty(len(kinds), dtype=np.intp)
+    fold_of_kind = np.empty(len(has_positive), dtype=np.intp)
     count = min(FOLDS, int(np.count_nonzero(has_positive)))
     for those in (np.flatnonzero(has_positive), np.flatnonzero(~has_positive)):
         fold_of_kind[rng.permutation(those)] = np.arange(len(those)) % max(count, 1)
@@ -126,9 +134,7 @@ def left_out_scores(
     if count < 2 or np.ptp(unlabelled_fold) == 0:
         return None
     scored = np.sort(rng.permutation(len(unlabelled))[:_MOST_SCORED])
-    scores = LeftOutScores(
-        np.empty(len(positive)), np.empty(len(scored)), int(np.count_nonzero(has_positive[of_unlabelled]))
-    )
+    scores = LeftOutScores(np.empty(len(positive)), np.empty(len(scored)), copies)
     for number in range(count):
         score = train(positive[positive_fold != number], unlabelled[unlabelled_fold != number])
         if score is None:

@@ -113,6 +113,9 @@ class TrainingRequest:
         The column that the labels came from; it never becomes a feature.
     key : str, optional
         The column that names the rows; it never becomes a feature, and the model remembers it.
+    groups : str, optional
+        The column that tells which rows belong together: those whose texts share a word lie on one side of every split,
+        see `solver.row_groups`. It never becomes a feature.
     test_fraction : float, default 0
         Share of the labelled rows of each class that is held out of everything and only measured on.
     refit : bool, default True
@@ -146,6 +149,7 @@ class TrainingRequest:
     identifiers: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     key: str | None = None
+    groups: str | None = None
     test_fraction: float = 0.0
     refit: bool = True
     seed: int = 0

@@ -255,7 +255,8 @@ def _fit(
     scheme = OneVsOne if task.request.scheme == "one_vs_one" else OneVsRest
     labels = np.array([*task.target.classes, None], dtype=object)[task.train_codes]
     with refused_by_estimators():
-        return scheme(estimator, objective=objective).fit(X, labels, task.train_weights, task.train_unmeasured)  # type: ignore[no-any-return]
+        rows = task.train_weights, task.train_unmeasured, task.train_groups
+        return scheme(estimator, objective=objective).fit(X, labels, *rows)  # type: ignore[no-any-return]
 
 
 def _methods(estimator: OneVsOne | OneVsRest) -> dict[str, int]:

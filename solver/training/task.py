@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from solver.algorithms import ALGORITHMS, AUTO, POSITIVES_ONLY, AlgorithmSpec, ParamError, validate_params
 from solver.choices import FEWEST_OF_A_CLASS
 from solver.corrections import Corrected, Corrections, Rules, apply_corrections
+from solver.evaluation.splits import is_grouped
 from solver.features import MISSING_POLICIES, MatrixData, Table, missing_values
 from solver.kinds import identifier_warning
 from solver.labels import counted, unclear_labels
@@ -19,6 +20,7 @@ from solver.multiclass import ClassObjective, ClassObjectiveError
 from solver.operating_point import Objective, ObjectiveError
 from solver.refusals import NO_ABSTAINING, left_out_needed, no_unlabelled
 from solver.report import ExcludedColumn, FeedbackReport, RowCounts
+from solver.row_groups import groups_of, told_of_groups
 from solver.training.held_out import draw_test_rows
 from solver.training.request import TrainingError, TrainingRequest
 from solver.training.target import NEGATIVE, POSITIVE, UNLABELLED, Target, fold_labels, keep_some_labels, read_labels
@@ -53,6 +55,8 @@ class TrainingTask:
         Which rows of all take part; None where all do.
     n_given : int
         Rows of the data set; those behind them were added.
+    groups : int array or None
+        Number of the group that each row that takes part belongs to; None where each is one of its own.
     """
 
     request: TrainingRequest
@@ -69,6 +73,7 @@ class TrainingTask:
     train_rows: IndexArray
     complete: IndexArray | None
     n_given: int
+    groups: IndexArray | None = None
 
     @property
     def numbers(self) -> IndexArray:
@@ -95,6 +100,11 @@ class TrainingTask:
     def train_unmeasured(self) -> BoolArray:
         """Which of the rows that are trained on are never measured on."""
         return self.corrected.unmeasured[self.train_rows]
+
+    @property
+    def train_groups(self) -> IndexArray | None:
+        """Groups of the rows that are trained on; None where each is one of its own."""
+        return None if self.groups is None else self.groups[self.train_rows]
 
     @property
     def train_data(self) -> Table | MatrixData:
@@ -156,7 +166,14 @@ class TrainingTask:
             *self.target.warnings,
             *_plan_warnings(self.target, self.spec),
             *_negatives_warnings(self.target, self.spec, self.params),
+            *self._told_of_groups(),
         ]
+
+    def _told_of_groups(self) -> list[str]:
+        """What becomes of rows that belong together, if there are many."""
+        if self.groups is None:
+            return []
+        return told_of_groups(self.groups, self.target.codes, self.target.classes, str(self.request.groups))
 
 
 def prepare(
@@ -166,8 +183,8 @@ def prepare(
     if len(labels) != data.n_rows:
         raise ValueError(f"{data.n_rows} rows but {len(labels)} labels")
     identifiers = _identifiers(request)
-    key = [] if request.key is None else [request.key]
-    request = replace(request, exclude=[*request.exclude, *identifiers, *key])
+    named = [name for name in (request.key, request.groups) if name is not None]
+    request = replace(request, exclude=[*request.exclude, *identifiers, *named])
     if request.fold:
         labels, request, corrections = fold_labels(labels, request, corrections)
     unclear = unclear_labels(counted(labels), request.positive, request.unlabeled, request.negative)
@@ -183,10 +200,20 @@ def prepare(
     if complete is not None:
         corrected, before = corrected.take(complete), before[complete]
     target = read_labels(corrected.labels, corrected.unmeasured, request)
+    groups = _groups(corrected.data, request)
     return TrainingTask(
         request, corrected, n_rows, dropped, identifiers, target,
-        *_plan(request, target), *draw_test_rows(target, corrected, before, request), complete, data.n_rows,
+        *_plan(request, target), *draw_test_rows(target, corrected, before, request, groups), complete, data.n_rows,
+        groups,
     )  # fmt: skip
+
+
+def _groups(data: Table | MatrixData, request: TrainingRequest) -> IndexArray | None:
+    """Number of each row's group; None where nothing tells that rows belong together."""
+    if request.groups is None or not isinstance(data, Table):
+        return None
+    groups = groups_of(data.columns[request.groups].values)
+    return groups if is_grouped(groups) else None
 
 
 def _identifiers(request: TrainingRequest) -> dict[str, str]:
@@ -214,6 +241,7 @@ def _correct(
         unlabeled=request.unlabeled,
         missing=request.missing,
         negative=request.negative,
+        groups=request.groups,
     )
     return apply_corrections(data, labels, corrections, rules, known_labels)
 

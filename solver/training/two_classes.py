@@ -353,7 +353,7 @@ def _fit(
         unmeasured = unmeasured | (task.train_codes == NEGATIVE)
     with refused_by_estimators():
         estimator = estimator.within(task.request.max_seconds).share(parts)
-        return estimator.fit(X, task.train_codes, task.train_weights, unmeasured=unmeasured)
+        return estimator.fit(X, task.train_codes, task.train_weights, unmeasured=unmeasured, groups=task.train_groups)
 
 
 def _learned_from(

@@ -65,7 +65,7 @@ def test_equal_rows_are_a_case_and_one_of_them_stands_for_it() -> None:
     assert len(cases.stands_for) == 4
     assert cases.case[0] == cases.case[2] == cases.case[5] != cases.case[1] == cases.case[4]
     assert np.count_nonzero(cases.stands) == 4
-    assert cases.same_as(np.array([2])).tolist() == [True, False, True, False, False, True, False]
+    assert cases.beside(np.array([2])).tolist() == [True, False, True, False, False, True, False]
 
 
 def test_what_is_preferred_stands_for_its_case() -> None:

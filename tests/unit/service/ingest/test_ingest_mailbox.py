@@ -32,6 +32,7 @@ TABLE = {
     "meta": [read_mail(MAILS[name]).fields["meta"] for name in ORDER],
     "label": ["spam", "spam", "ham", None],
     "file": ORDER,
+    "thread": [None] * 4,
 }
 
 
@@ -74,7 +75,7 @@ def test_archives(data: bytes) -> None:
     assert read.kinds == {
         "subject": "text", "from": "text", "to": "text", "date": "date", "body": "text", "meta": "text",
         "label": "category",
-        "file": "category",
+        "file": "category", "thread": "category",
     }  # fmt: skip
     assert read.result["dropped_rows"] == 1
     assert any("1 files of the archive are no mails" in warning for warning in read.warnings)
