@@ -183,7 +183,9 @@ class AugmentedClassifier(ShareParameters, EngineParameter, CostParameters, Semi
         rows: Matrix = run.memo["binary"]
         c, exponent = float(self.c), float(self.length_exponent)
         if self.cut_off == "own" and len(members) > 1:
-            ranked = rank_by_spies(rows, members, run.unlabelled, strengths=(c,), exponents=(exponent,), seed=run.seed)
+            ranked = rank_by_spies(
+                rows, members, run.unlabelled, strengths=(c,), exponents=(exponent,), seed=run.seed, groups=run.groups
+            )
         else:
             share = expected / len(run.unlabelled)
             ranked = rank_by_set(rows, members, run.unlabelled, share, c=c, exponent=exponent)

@@ -135,6 +135,7 @@ class SpyBayesianSets(CostParameters, PositiveShareParameter, PositiveUnlabelled
             cut="lee-liu" if self.cut == "share" else self.cut,
             seed=run.seed,
             is_over=lambda: should_stop(run),
+            groups=run.groups,
         )
         if share is not None and (self.cut == "share" or len(positive) < _FEWEST_SPIES):
             ranked = ranked.cut_at(share)

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from solver.planes import Plane, feature_statistics, indicator, products, row_lengths, weighted_sums
-from solver.positive_unlabelled.spies import Cut, SpyRanks, retained_share, spy_ranks
+from solver.positive_unlabelled.spies import Cut, SpyRanks, groups_of_positives, retained_share, spy_ranks
 from solver.typing import BoolArray, FloatArray, IndexArray, Matrix
 
 # what spies choose from
@@ -149,6 +149,7 @@ def rank_by_spies(
     cut: Cut = "lee-liu",
     seed: int = 0,
     is_over: Callable[[], bool] = lambda: False,
+    groups: IndexArray | None = None,
 ) -> Ranked:
     """Rank the unlabelled rows; prior strength, power of the length and cut are chosen by positive rows left out.
 
@@ -164,8 +165,11 @@ def rank_by_spies(
         Of the folds.
     is_over : callable
         Asked before each fold of all but the first pair whether to end with what there is.
+    groups : int array, optional
+        Number of the group that each row of X belongs to; what belongs together, or is the same, is left out together.
     """
     items = Items(X, np.union1d(positive, unlabelled))
+    together = groups_of_positives(X, positive, groups)
     best: tuple[SpyRanks, float, float] | None = None
     for c in strengths:
         for exponent in exponents:
@@ -175,7 +179,7 @@ def rank_by_spies(
             def score(query: IndexArray, c: float = c, exponent: float = exponent) -> FloatArray:
                 return items.scores(items.plane(query, c), exponent)
 
-            ranks = spy_ranks(score, positive, unlabelled, seed)
+            ranks = spy_ranks(score, positive, unlabelled, seed, together)
             if best is None or ranks.auc > best[0].auc:
                 best = ranks, c, exponent
     if best is None:

@@ -1,4 +1,8 @@
-"""Positive rows that are hidden among the unlabelled ones, to see where a scorer puts them."""
+"""Positive rows that are hidden among the unlabelled ones, to see where a scorer puts them.
+
+Rows that are the same, or belong together, are hidden together: one whose copies are known to be positive tells of
+itself.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from solver.typing import FloatArray, IndexArray
+from solver.evaluation.splits import is_grouped
+from solver.labelled_rows import fingerprints
+from solver.row_groups import joined_groups
+from solver.typing import FloatArray, IndexArray, Matrix
 
 Cut = Literal["lee-liu", "prior"]
 _FOLDS: Final = 5
@@ -37,6 +44,7 @@ def spy_ranks(
     positive: IndexArray,
     unlabelled: IndexArray,
     seed: int,
+    groups: IndexArray | None = None,
 ) -> SpyRanks:
     """Score each positive row by a model of the others, in up to five folds, and find its rank.
 
@@ -50,16 +58,42 @@ def spy_ranks(
         At least two and one.
     seed : int
         Of the folds.
+    groups : int array, optional
+        Of the positive rows in ascending order, see `groups_of_positives`.
     """
-    shuffled = np.random.default_rng(seed).permutation(np.sort(positive))
     above, auc = [], []
-    for spies in np.array_split(shuffled, min(_FOLDS, len(shuffled))):
+    for spies in _folds(np.sort(positive), groups, np.random.default_rng(seed)):
         scores = score(np.setdiff1d(positive, spies))
         theirs, u = np.sort(scores[unlabelled]), len(unlabelled)
         below, not_above = (np.searchsorted(theirs, scores[spies], side) for side in ("left", "right"))
         above.append((u - below) / u)
         auc.append((below + not_above) / (2 * u))
     return SpyRanks(np.concatenate(above), float(np.mean(np.concatenate(auc))))
+
+
+def groups_of_positives(X: Matrix, positive: IndexArray, groups: IndexArray | None = None) -> IndexArray | None:
+    """Which positive rows, in ascending order, are hidden together; None where that is each by itself.
+
+    Parameters
+    ----------
+    X : dense or CSR matrix
+    positive : int array
+        Rows of it.
+    groups : int array, optional
+        Number of the group that each row of X belongs to.
+    """
+    rows = np.sort(positive)
+    _, same = np.unique(fingerprints(X, rows), return_inverse=True)
+    together = same if groups is None else joined_groups(same, groups[rows])
+    return together if is_grouped(together) and together.max() > 0 else None
+
+
+def _folds(positive: IndexArray, groups: IndexArray | None, rng: np.random.Generator) -> list[IndexArray]:
+    """Positive rows in ascending order, in up to five folds of whole groups."""
+    if groups is None:
+        return np.array_split(rng.permutation(positive), min(_FOLDS, len(positive)))
+    drawn = rng.permutation(groups.max() + 1)
+    return [positive[np.isin(groups, part)] for part in np.array_split(drawn, min(_FOLDS, len(drawn)))]
 
 
 def retained_share(above: FloatArray, n_unlabelled: int, cut: Cut = "lee-liu") -> float:

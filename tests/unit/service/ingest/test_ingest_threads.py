@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from ingest_helpers import Read
 from test_ingest_mailbox import tarred
 
+from service.feedback.mails import rows_of_mails
 from service.ingest.mail import read_mail
 from service.ingest.threads import MOST_REFERENCES, THREAD, thread_links
+from service.models.repository import ModelShape
 from solver.row_groups import groups_of
+from solver.training import TrainingRequest
+from worker import fit
+from worker.protocol import JobSpec, Reporter
 
 
 def mail(number: int | str, answers: int | str | None = None, references: str = "", more: str = "") -> bytes:
@@ -77,3 +85,43 @@ def test_headers_of_all_kinds_are_bounded(headers: dict[str, bytes], links: int)
 
 def test_ids_that_are_folded_are_the_same() -> None:
     assert groups(mail(1, more="X: y"), mail(2).replace(b"<2@host", b"<2@\n host"), mail(3, 2)) == [0, 1, 1]
+
+
+class AskedError(Exception):
+    """Ends a training with what the solver was asked."""
+
+
+@pytest.mark.parametrize(("change", "groups"), [({}, THREAD), ({"key": THREAD}, None), ({"target": THREAD}, None)])
+def test_a_training_on_mails_is_asked_to_keep_threads_whole(
+    change: dict[str, str], groups: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Read(tarred({"ham/1": mail(1), "spam/2": mail(2, 1)}), "mail")
+    asked: list[TrainingRequest] = []
+
+    def train(data: Any, labels: Any, request: TrainingRequest, **_: Any) -> None:
+        asked.append(request)
+        raise AskedError
+
+    monkeypatch.setattr(fit, "train", train)
+    body = {
+        "algorithm": "svm", "params": {}, "objective": {"kind": "f1"}, "target": "label", "positive": "spam",
+        "unlabeled": [], "test_fraction": 0.2, "seed": 0, **change,
+    }  # fmt: skip
+    for form, expected in (("mail", groups), ("csv", None)):
+        job = JobSpec("job_1", 1, body, "table", "out", str(read.path.parent), str(tmp_path), upload={"format": form})
+        reading, writing = os.pipe()
+        try:
+            with pytest.raises(AskedError):
+                fit.run(job, Reporter(writing))
+        finally:
+            os.close(reading)
+            os.close(writing)
+        assert asked[-1].groups == expected
+
+
+def test_feedback_on_mails_keeps_their_thread() -> None:
+    shape = ModelShape.__new__(ModelShape)
+    object.__setattr__(shape, "columns", [{"name": "subject", "kind": "text"}, {"name": "body", "kind": "text"}])
+    kept, alone = rows_of_mails(shape, [mail(2, 1), b"Subject: s\n\ntext\n"])
+    assert kept[THREAD] == read_mail(mail(2, 1)).thread
+    assert alone[THREAD] is None
