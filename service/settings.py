@@ -9,6 +9,8 @@ from typing import Annotated
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from solver.choices import MAX_ENCODED_DIMENSIONS
+
 MIB = 1 << 20
 GIB = 1 << 30
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -133,7 +135,7 @@ class Settings(BaseSettings):
     """File that holds `encoder_key`."""
     encoder_prefix: Annotated[str, Field(max_length=200)] = ""
     """Set before each text that is sent to the encoder: some were trained so, as those called e5 with ``query: ``."""
-    encoder_dimensions: Annotated[int, Field(ge=1, le=8192)] | None = None
+    encoder_dimensions: Annotated[int, Field(ge=1, le=MAX_ENCODED_DIMENSIONS)] | None = None
     """Numbers of a vector that the encoder is asked for. Unset: as many as it makes."""
     encoder_batch: Annotated[int, Field(ge=1, le=256)] = 32
     """Texts of one request to the encoder."""

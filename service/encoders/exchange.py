@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import orjson
 
-MAX_DIMENSIONS = 8_192
+from solver.choices import MAX_ENCODED_DIMENSIONS
+
 BYTES_A_NUMBER = 32
 """That a number takes in an answer at most, with what stands between two."""
 BYTES_BESIDE = 1 << 16
@@ -30,7 +31,7 @@ def body_of(model: str, texts: Sequence[str], dimensions: int | None) -> bytes:
 
 def most_answer_bytes(count: int, dimensions: int | None) -> int:
     """Return how long an answer for so many texts may be."""
-    return BYTES_BESIDE + count * (1024 + BYTES_A_NUMBER * (dimensions or MAX_DIMENSIONS))
+    return BYTES_BESIDE + count * (1024 + BYTES_A_NUMBER * (dimensions or MAX_ENCODED_DIMENSIONS))
 
 
 def vectors_of(answer: bytes, count: int, dimensions: int | None) -> list[bytes]:
@@ -64,8 +65,8 @@ def vectors_of(answer: bytes, count: int, dimensions: int | None) -> list[bytes]
         index, numbers = item.get("index"), item.get("embedding")
         if type(index) is not int or not 0 <= index < count or vectors[index] is not None:
             raise BadAnswerError("its answer does not name each text once by `index`")
-        if not isinstance(numbers, list) or not 1 <= len(numbers) <= MAX_DIMENSIONS:
-            raise BadAnswerError(f"`embedding` is no list of 1 to {MAX_DIMENSIONS} numbers")
+        if not isinstance(numbers, list) or not 1 <= len(numbers) <= MAX_ENCODED_DIMENSIONS:
+            raise BadAnswerError(f"`embedding` is no list of 1 to {MAX_ENCODED_DIMENSIONS} numbers")
         length = len(numbers) if length is None else length
         if len(numbers) != length:
             raise BadAnswerError(f"a vector has {len(numbers)} numbers, and {length} were expected")

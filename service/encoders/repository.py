@@ -18,9 +18,8 @@ from sqlalchemy.orm import Session
 
 from service.db.tables import TextEncoderRow, TextVectorRow
 from service.identifiers import new_id
+from solver.choices import SAME_WITHIN
 
-SAME_WITHIN = 0.02
-"""As `solver.features.encoded.SAME_WITHIN`, which loads NumPy; a test holds the two together."""
 ROW_BYTES = 160
 """What Postgres takes for a vector beside its numbers, with its places in the indexes."""
 LEFT = 0.9

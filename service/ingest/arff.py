@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from service.ingest.batches import rows_of_values
 from service.ingest.errors import IngestError
 from service.ingest.limits import ReadingLimits
 from service.ingest.options import TableOptions
@@ -18,8 +19,6 @@ from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, check_beginning, recoded, unpacked, with_bounded_lines
 from service.ingest.table import TableReader, check_columns
 
-BATCH_ROWS = 8192
-BATCH_CELLS = 1 << 18
 BATCH_CHARACTERS = 16 << 20
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s'"{}%,]+))\s*(.*)""", re.IGNORECASE | re.DOTALL
@@ -110,7 +109,7 @@ class _Reader(TableReader):
         yield from lines
 
     def _batches(self) -> Iterator[list[pa.Array]]:
-        most = max(1, min(BATCH_ROWS, BATCH_CELLS // len(self._names)))
+        most = rows_of_values(len(self._names))
         rows: list[list[Value]] = []
         size = 0
         for number, line in self._rows():

@@ -29,6 +29,11 @@ def batch_rows(columns: int) -> int:
     return max(1, min(MOST_ROWS, batch_bytes(columns) // (8 * max(1, columns))))
 
 
+def rows_of_values(columns: int) -> int:
+    """Return how many rows are read together where each value is an object of Python."""
+    return max(1, min(8192, (1 << 18) // max(1, columns)))
+
+
 def joined(batches: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
     """Join batches of few rows, in order, until they have `batch_rows` rows or about `batch_bytes` bytes.
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from service.blobs.store import is_disk_full
 from service.ingest.errors import IngestError
+from service.ingest.limits import MAX_THREADS
 from service.isolation import hide_secrets, leave_network, write_only_below
 from service.processes import die_with_parent
 from solver.peak_memory import peak_memory_bytes
 
-MAX_THREADS = 4
 CPU_SECONDS_TO_END = 5
 OBJECTS_BETWEEN_SWEEPS = 100_000
 """That are made before Python looks for cycles among them: modules and the rows of a file have next to none."""

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from service.ingest.batches import rows_of_values
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_EXACT_INTEGER, ReadingLimits
 from service.ingest.mixed import mixed_array
@@ -26,8 +27,6 @@ from service.ingest.vectors import HOLDS_VECTORS, NOT_ALIKE, NUMBER_BYTES, Vecto
 from service.json_names import has_repeated_names
 from solver.labels import is_missing_word
 
-BATCH_ROWS = 8192
-BATCH_CELLS = 1 << 18
 MAX_DOUBLE_INTEGER = 2**63
 """From here on the parser gives floats for integers; such lines are parsed again, slowly."""
 Row = dict[str, Any]
@@ -208,7 +207,7 @@ class _Reader(TableReader):
     def _batches(self) -> Iterator[list[pa.Array]]:
         """Yield columns of Python values as arrays of text or numbers."""
         rows: list[tuple[int, Row]] = []
-        most = max(1, min(BATCH_ROWS, BATCH_CELLS // len(self._keys)))
+        most = rows_of_values(len(self._keys))
         size = 0
         for number, row in self._rows():
             for key in self._nested.keys() & row.keys():  # however large they are, no batch holds them

@@ -18,6 +18,8 @@ READER_BYTES = 1536 << 20
 """Of a reader's address space that it takes itself, with a few rows."""
 FEWEST_COLUMNS = 1_000
 """That are tried however little memory there is."""
+MAX_THREADS = 4
+"""Of one reader."""
 MAX_NAME_CHARACTERS = MAX_CHARACTERS
 """Longest column name, and longest label."""
 MAX_MISSING_SPELLINGS = 100

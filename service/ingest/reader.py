@@ -12,14 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from service.ingest import lean_arrow  # noqa: F401  # before any array
-from service.ingest.limits import ReadingLimits
+from service.ingest.limits import MAX_THREADS, ReadingLimits
 from service.ingest.options import FORMATS, TableOptions, parse_options
 from service.ingest.profile import Columnar
 from solver.reading import Reading
 
 FormatReader = Callable[[Path, Any, ReadingLimits, Path, list[str]], Columnar]
 """From the upload, its options, limits, where the columnar form goes, and warnings to add to."""
-MAX_THREADS = 4
 MAX_WARNINGS = 100
 
 

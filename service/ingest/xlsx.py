@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from service.ingest.batches import rows_of_values
 from service.ingest.errors import IngestError
 from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
@@ -28,8 +29,6 @@ from service.ingest.table import Storage, TableReader, check_columns, check_size
 from service.ingest.workbook import open_first_sheet
 from solver.labels import is_missing_word
 
-BATCH_ROWS = 8192
-BATCH_CELLS = 1 << 18
 HEAD_ROWS = 1000
 """So many rows are looked at to tell what the first one is."""
 MOST_TITLES = 20
@@ -209,7 +208,7 @@ class _Reader(TableReader):
         return number, [" ".join((_as_text(value) or "").split()) for value in first]
 
     def _body(self) -> Iterator[list[tuple[int, Row]]]:
-        most = max(1, min(BATCH_ROWS, BATCH_CELLS // self._sheet.cells.width))
+        most = rows_of_values(self._sheet.cells.width)
         rows = itertools.dropwhile(lambda each: each[0] <= self._first_row, self._rows())
         while batch := list(itertools.islice(rows, most)):
             yield batch

@@ -43,7 +43,7 @@ from service.models.schemas import (
     Thresholds,
 )
 from service.pages.class_figures import MOST_IN_A_MATRIX, measured
-from service.pages.class_rules import rule_preview
+from service.pages.class_rules import OBJECTIVES, rule_preview
 from service.pages.forms import BUTTON, Form, Written, number, parsed
 from service.pages.objectives import TARGETS, objective_fields, objective_in
 from service.pages.room import Room
@@ -53,7 +53,6 @@ from service.schemas import AliasName
 from service.shown_text import MOST_OF_A_NAME
 
 ON_A_LIST = 30
-OBJECTIVES: TypeAdapter[ObjectiveBody] = TypeAdapter(ObjectiveBody)
 NAMES: TypeAdapter[str] = TypeAdapter(AliasName)
 ON_THE_FORM = ("precision", "recall", *FALSE_POSITIVE_KINDS, "cost", "f1")
 """Objectives that a threshold can be chosen for."""

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.choices import MAX_ENCODED_DIMENSIONS, SAME_WITHIN
 from solver.features.columns import FeatureCounts
 from solver.features.errors import FeatureError, StateError
 from solver.features.strings import pack_strings, unpack_strings
@@ -21,7 +22,6 @@ from solver.typing import FloatArray
 
 # what of each text is encoded: most encoders of sentences read no more than 256 to 512 tokens
 MAX_ENCODED_CHARACTERS: Final = 2_000
-MAX_DIMENSIONS: Final = 8_192
 MAX_PROBES: Final = 16
 MAX_MODEL_NAME: Final = 200
 # Texts whose vectors a model keeps, by which it knows its encoder again: of ours, never of a user's.
@@ -30,9 +30,6 @@ PROBES: Final = (
     "WINNER!! Claim your free prize now, call 0900 555 0199 before midnight",
     "昨日の会議の議事録を確認して、金曜日までに返信してください。",
 )
-# How far a probe's vector may be from the one that was recorded, as a share of that one's length. Measured of the same
-# weights of all-MiniLM-L6-v2: .0014 in float16, .011 in bfloat16, 1e-6 in other batches.
-SAME_WITHIN: Final = 0.02
 
 
 class EncoderNeeded(FeatureError):  # noqa: N818 (as its siblings)
@@ -343,8 +340,8 @@ def _identity(probes: NDArray[Any], meta: Any) -> EncoderIdentity:
     model, dimensions, texts = meta.get("model"), meta.get("dimensions"), meta.get("probes")
     if not isinstance(model, str) or not 0 < len(model) <= MAX_MODEL_NAME:
         raise StateError(f"table features: an encoder has a name of at most {MAX_MODEL_NAME} characters")
-    if type(dimensions) is not int or not 1 <= dimensions <= MAX_DIMENSIONS:
-        raise StateError(f"table features: an encoder has 1 to {MAX_DIMENSIONS} dimensions")
+    if type(dimensions) is not int or not 1 <= dimensions <= MAX_ENCODED_DIMENSIONS:
+        raise StateError(f"table features: an encoder has 1 to {MAX_ENCODED_DIMENSIONS} dimensions")
     if (
         not isinstance(texts, list)
         or not 1 <= len(texts) <= MAX_PROBES

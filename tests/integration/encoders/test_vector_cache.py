@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text, update
 from service.blobs.store import BlobStore
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, ProjectRow, TextEncoderRow, TextVectorRow
-from service.encoders.repository import ROW_BYTES, SAME_WITHIN, VectorCache
+from service.encoders.repository import ROW_BYTES, VectorCache
 from service.retention import Keeper
 from service.settings import Settings
 from solver.features import encoded
@@ -53,7 +53,6 @@ def count(database: Database) -> int:
 
 
 def test_an_encoder_is_known_by_what_it_makes(database: Database, other_project: str) -> None:
-    assert SAME_WITHIN == encoded.SAME_WITHIN
     assert len(encoded.PROBES) == 3
     assert encoder_id(database, PROBES, keep=False) == ""
     first = encoder_id(database, PROBES)
