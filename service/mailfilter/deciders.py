@@ -168,18 +168,25 @@ class Deciders:
         while self._forkserver is not None and len(self._alive) < self._count and not self._closing:
             try:
                 forked = await asyncio.to_thread(self._forkserver.fork)
-            except ForkserverGone:
-                log.error("no further process can be had that decides on mails: %d are left", len(self._alive))
-                self._count = 0
-            except OSError as error:
-                log.error("a process that decides on mails could not be had (%s); it is tried again", error)
-                self._failed()
+            except (ForkserverGone, OSError) as error:
+                self._not_had(error)
                 return
             else:
                 reader, writer = await asyncio.open_connection(sock=forked.connection)
                 decider = _Decider(forked, writer)
                 self._alive.append(decider)
                 self._begin(self._read(reader, decider))
+
+    def _not_had(self, error: Exception) -> None:
+        """Say why no further process could be had; when all of them end, that is why."""
+        if self._closing:
+            return
+        if isinstance(error, ForkserverGone):
+            log.error("no further process can be had that decides on mails: %d are left", len(self._alive))
+            self._count = 0
+        else:
+            log.error("a process that decides on mails could not be had (%s); it is tried again", error)
+            self._failed()
 
     def _failed(self) -> None:
         self._failures += 1

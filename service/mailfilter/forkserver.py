@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,6 +75,8 @@ class Forkserver:
         self._asked.settimeout(FORKING_SECONDS)
         self._is_awaited = False
         """Whether an answer is still to come."""
+        self._collecting = threading.Lock()
+        self._is_collected = False
         self.pid = os.fork()
         if self.pid == 0:
             self._asked.close()
@@ -95,8 +98,9 @@ class Forkserver:
                 self._is_awaited = True
             data, handles, _, _ = socket.recv_fds(self._asked, _ANSWER.size, 2)
         except (BrokenPipeError, ConnectionResetError):
-            raise ForkserverGone from None
+            data, handles = b"", []
         if not data:
+            self._collect()
             raise ForkserverGone
         self._is_awaited = False
         pid, error = _ANSWER.unpack(data)
@@ -112,7 +116,14 @@ class Forkserver:
         """Have all of them end, and wait for that: those that don't are killed."""
         self._asked.shutdown(socket.SHUT_RDWR)  # wakes who waits for one, too
         self._asked.close()
-        _end([self.pid], 2 * ENDING_SECONDS)
+        self._collect()
+
+    def _collect(self) -> None:
+        """Wait for its end, and kill it if that does not come; once, whoever finds first that it is gone."""
+        with self._collecting:
+            if not self._is_collected:
+                _end([self.pid], 2 * ENDING_SECONDS)
+                self._is_collected = True
 
 
 def _run(parent: int, work: Callable[[], None]) -> NoReturn:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, cast
@@ -15,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from service.mailfilter import forkserver as forkserver_module
-from service.mailfilter.deciders import HUNG, STUCK, _Decider
+from service.mailfilter.deciders import HUNG, STUCK, Deciders, _Decider
 from service.mailfilter.forkserver import Forked, Forkserver, ForkserverGone
 
 
@@ -98,7 +99,35 @@ def test_nobody_is_forked_by_one_that_is_gone() -> None:
     os.kill(forkserver.pid, signal.SIGKILL)
     with pytest.raises(ForkserverGone):
         forkserver.fork()
+    with pytest.raises(ChildProcessError):  # it is collected at once, not when the filter ends
+        os.waitpid(forkserver.pid, os.WNOHANG)
     forkserver.close()
+
+
+def test_one_that_is_waited_for_when_the_filter_ends_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(forkserver_module, "ENDING_SECONDS", 0.05)
+    forkserver = Forkserver(echo)
+    os.kill(forkserver.pid, signal.SIGSTOP)
+    is_asked = threading.Event()
+    fork = forkserver.fork
+
+    def asked() -> Forked:
+        is_asked.set()
+        return fork()
+
+    monkeypatch.setattr(forkserver, "fork", asked)
+
+    async def begin_and_end() -> None:
+        deciders = Deciders(forkserver, 1, cast("Any", None))
+        filling = asyncio.create_task(deciders.open())
+        await asyncio.to_thread(is_asked.wait)
+        await deciders.close()
+        await filling
+
+    asyncio.run(begin_and_end())
+    assert not caplog.records
 
 
 def test_one_that_cannot_be_forked_now_ends_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
