@@ -34,13 +34,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import mail_peers
 from benchmarks.mail_corpus import CUT, CorpusMail, fetch, load
 from benchmarks.mail_tables import CLAIMS, GIVEN, SPAMASSASSIN, tables
-from solver.algorithms import ALGORITHMS
+from solver.algorithms import ALGORITHMS, AUTO
 from solver.evaluation import OperatingCurve
 from solver.features import Column, Table, TableFeatures
 from solver.operating_point import Objective
 from solver.report import Report
 from solver.retuning import chosen_point
-from worker.fit import WEIGHTS_OF_MAILS
+from worker.fit import FAVOURED_OF_MAILS, WEIGHTS_OF_MAILS
 
 COLUMNS: Final = ("subject", "from", "body", "meta")
 """What a training on mails learns from by default, less ``to``: in this corpus it names the lists that only good mails
@@ -122,7 +122,10 @@ class Draw:
         y = self.is_spam[[*self.labelled, *self.unlabelled]].astype(int)
         y[len(self.labelled) :] = -1
         given = {"kernel": "linear", "objective": objective, "random_state": self.seed, **params}
-        model = ALGORITHMS[algorithm].load()(**given).fit(learned, y)
+        model = ALGORITHMS[algorithm].load()(**given)
+        if algorithm == AUTO:
+            model.favour(FAVOURED_OF_MAILS)
+        model.fit(learned, y)
         return model.decision_function(judged), model.report_
 
     @cached_property

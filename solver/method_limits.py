@@ -11,6 +11,8 @@ JUDGED_LABELLED: Final = 500
 JUDGING_SECONDS: Final = 30.0
 # unlabelled rows that it learns from
 JUDGED_UNLABELLED: Final = 2_000
+# likewise where one method is favoured, and tried alone
+FAVOURED_UNLABELLED: Final = 4_000
 # centres of clusters are found on as many rows; all others are placed among them
 CLUSTERED_ROWS: Final = 10_000
 # the same for kernel principal components

@@ -347,7 +347,12 @@ class JudgedMethod(JsonObject):
         metadata=_about("Share of the variance of the unlabelled rows' scores between both sides of the threshold.")
     )
     rank_correlation: float = field(metadata=_about("Of the unlabelled rows, with the ranks that the SVM gives them."))
-    passes: bool = field(metadata=_about("Whether it is better, parts more sharply, and ranks alike."))
+    passes: bool = field(
+        metadata=_about(
+            "Whether it is better (on mails: no worse by more than a standard error), parts more sharply, and ranks "
+            "alike."
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,12 +17,18 @@ from solver.estimators._base import ThresholdClassifier
 from solver.estimators._calibration import CalibrationPlan
 from solver.estimators._choosing import Learned, choose
 from solver.estimators._expansion import Expansion
-from solver.estimators._judge import Candidate, judge
+from solver.estimators._judge import Candidate, judge, judge_favoured
 from solver.estimators._run import TrainingRun
 from solver.estimators._scores import approximate_scores
 from solver.estimators.parameters import PositiveShareParameter
 from solver.estimators.svm import SVM
-from solver.method_limits import FEWEST_UNLABELLED, JUDGED_LABELLED, JUDGED_UNLABELLED, JUDGING_SECONDS
+from solver.method_limits import (
+    FAVOURED_UNLABELLED,
+    FEWEST_UNLABELLED,
+    JUDGED_LABELLED,
+    JUDGED_UNLABELLED,
+    JUDGING_SECONDS,
+)
 from solver.operating_point import Objective
 from solver.report import Judgement
 from solver.typing import BoolArray, FloatArray
@@ -31,10 +37,20 @@ JUDGED: Final = ("mean-s3vm", "lapsvm", "cluster")
 """The methods with unlabelled rows that are tried."""
 LARGER: Final = 10.0
 """An SVM with so many times the cost of margin errors is tried too."""
+STRICT_PRECISION: Final = 0.95
+STRICT_SPECIFICITY: Final = 0.99
+"""Beyond these a method that is favoured is not tried: on mails the SVM catches more then (`benchmarks/mail.py`)."""
+_FOR_F1: Final[tuple[Objective, ThresholdRule]] = (Objective("f1"), "auto")
+
+
+class _Favouring:
+    """Holds what is no parameter, as it tells of the kind of the data."""
+
+    _favoured: str | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AutoClassifier(PositiveShareParameter, SVM):
+class AutoClassifier(_Favouring, PositiveShareParameter, SVM):
     """The SVM, or another method where labelled and unlabelled rows show it to be better.
 
     Beside the SVM on the labelled rows an SVM with ten times the C is trained, and the methods of `JUDGED`, which learn
@@ -60,12 +76,25 @@ class AutoClassifier(PositiveShareParameter, SVM):
 
     Notes
     -----
-    Of more than 2,000 unlabelled rows 2,000 take part, drawn at random.
+    Of more than 2,000 unlabelled rows 2,000 take part, drawn at random; of 4,000 where `favour` has named a method.
     """
 
     declaration: ClassVar = ALGORITHMS["auto"]
 
     mode: JudgeMode = declaration.defaults["mode"]
+
+    def favour(self, method: str | None) -> Any:
+        """Say which of `JUDGED` is better than the SVM as a rule on data of this kind; None for none.
+
+        It is tried alone then, and taken unless the rows speak against it, see `judge_favoured`; not at all for targets
+        that are beyond `STRICT_PRECISION` or `STRICT_SPECIFICITY`.
+
+        Returns
+        -------
+        self
+        """
+        self._favoured = method
+        return self
 
     def fit(
         self,
@@ -115,14 +144,17 @@ class AutoClassifier(PositiveShareParameter, SVM):
         self._why_not = self._reason(int(np.count_nonzero(taken)), len(unlabelled))
         if self._why_not:
             return taken
-        if len(unlabelled) > JUDGED_UNLABELLED:
-            unlabelled = np.random.default_rng(0).choice(unlabelled, JUDGED_UNLABELLED, replace=False)
+        most = JUDGED_UNLABELLED if self._favoured is None else FAVOURED_UNLABELLED
+        if len(unlabelled) > most:
+            unlabelled = np.random.default_rng(0).choice(unlabelled, most, replace=False)
         taken[unlabelled] = True
         return taken
 
     def _reason(self, labelled: int, unlabelled: int) -> str:
         """Why no method is tried; empty if some are."""
         objective = self._objective()
+        if self._favoured is not None and _is_strict(objective):
+            return f"svm is better than {self._favoured} where so few rows may be called positive wrongly"
         if unlabelled < FEWEST_UNLABELLED:
             return f"fewer than {FEWEST_UNLABELLED} rows are without a label"
         if labelled > JUDGED_LABELLED:
@@ -145,7 +177,8 @@ class AutoClassifier(PositiveShareParameter, SVM):
             return replace(svm, judgement=_kept(self.mode, f"No other method was tried: {self._why_not}."))
 
         def candidate(name: str, model: Expansion, scores: FloatArray) -> Candidate:
-            threshold = choose(run, plan, scores, objective, rule).threshold
+            served = (objective, rule) if self._favoured is None else _FOR_F1
+            threshold = choose(run, plan, scores, *served).threshold
             return Candidate(name, model, scores, approximate_scores(run, model, run.unlabelled), threshold)
 
         others = [] if run.is_exhausted() else list(self._others(run, plan))
@@ -154,7 +187,10 @@ class AutoClassifier(PositiveShareParameter, SVM):
         truth = run.y[plan.rows]
         control = candidate("svm", svm.model, svm.scores)
         candidates = [candidate(*other) for other in others]
-        judgement = judge(truth, control, candidates, self.mode)
+        if self._favoured is None:
+            judgement = judge(truth, control, candidates, self.mode)
+        else:
+            judgement = judge_favoured(truth, control, candidates[0], self.mode)
         taken = next((each for each in candidates if each.name == judgement.returned), None)
         if taken is None:
             return replace(svm, judgement=judgement)
@@ -162,8 +198,11 @@ class AutoClassifier(PositiveShareParameter, SVM):
 
     def _methods(self) -> dict[str, ThresholdClassifier]:
         """The methods that are tried, by name."""
-        costs = {name: {"C1" if "C1" in ALGORITHMS[name].defaults else "C": self.C} for name in JUDGED}
+        names = JUDGED if self._favoured is None else (self._favoured,)
+        costs = {name: {"C1" if "C1" in ALGORITHMS[name].defaults else "C": self.C} for name in names}
         methods = {name: ALGORITHMS[name].load()(**cost) for name, cost in costs.items()}
+        if self._favoured is not None:
+            return methods
         return {f"svm with C = {LARGER * self.C:g}": SVM(C=LARGER * self.C), **methods}
 
     def _others(self, run: TrainingRun, plan: CalibrationPlan) -> Iterator[tuple[str, Expansion, FloatArray]]:
@@ -180,6 +219,11 @@ class AutoClassifier(PositiveShareParameter, SVM):
                 yield name, model, scores
             if run.is_exhausted():
                 return
+
+
+def _is_strict(objective: Objective) -> bool:
+    """Whether the highest scores alone decide how well a target is met."""
+    return objective.precision_target > STRICT_PRECISION or objective.specificity_target > STRICT_SPECIFICITY
 
 
 def _kept(mode: JudgeMode, sentence: str) -> Judgement:

@@ -100,6 +100,8 @@ class TrainingRequest:
         How texts become terms, see `TextOptions`; missing entries take their default.
     text_weights : mapping of str to float
         See `TableFeatures`.
+    favoured : str, optional
+        The method that `auto` takes of two classes unless the rows speak against it, see `AutoClassifier.favour`.
     encoder : Encoder, optional
         Makes vectors of texts, which stand beside their terms.
     encode_together : sequence of sequences of str
@@ -144,6 +146,7 @@ class TrainingRequest:
     text: Mapping[str, int] = field(default_factory=dict)
     encoder: Encoder | None = None
     text_weights: Mapping[str, float] = field(default_factory=dict)
+    favoured: str | None = None
     encode_together: Sequence[Sequence[str]] = ()
     keep_words: bool = True
     identifiers: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from solver.algorithms import AUTO
 from solver.corrections import Corrections
 from solver.decision import DecisionState
 from solver.evaluation import OperatingCurve
@@ -348,6 +349,8 @@ def _fit(
         random_state=task.request.seed % 2**32,
         callback=callback,
     )
+    if task.spec.name == AUTO:
+        estimator.favour(task.request.favoured)
     unmeasured = task.train_unmeasured
     if task.target.positives_only:
         unmeasured = unmeasured | (task.train_codes == NEGATIVE)

@@ -93,6 +93,7 @@ def test_generated_mails_with_few_labels(client):
     model = trained(client, archive(mails))
     assert model["report"]["rows"]["unlabelled"] == 120
     assert model["algorithm"] == "auto"
+    assert [each["method"] for each in model["report"]["judge"]["methods"]] == ["mean-s3vm"]
     assert {column["name"]: column["kind"] for column in model["columns"]}["body"] == "text"
     said = [verdict(client, model["id"], raw[i]) == "spam" for i in range(200, 240)]
     assert np.mean(np.array(said) == truth[200:]) >= 0.95

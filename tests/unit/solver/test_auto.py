@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from solver.algorithms import ALGORITHMS
-from solver.estimators import SVM, AutoClassifier
-from solver.estimators._judge import Candidate, _apart, judge, rank_correlation
-from solver.method_limits import FEWEST_UNLABELLED, JUDGED_LABELLED
+from solver.estimators import SVM, AutoClassifier, MeanS3VM
+from solver.estimators._judge import Candidate, _apart, judge, judge_favoured, rank_correlation
+from solver.features import MatrixData
+from solver.method_limits import FAVOURED_UNLABELLED, FEWEST_UNLABELLED, JUDGED_LABELLED, JUDGED_UNLABELLED
+from solver.training import TrainingRequest, train
 
 NO_MODEL: Any = None
 Problem = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -143,6 +145,84 @@ def test_modes_ask_for_less_and_less() -> None:
         for mode in taken:
             taken[mode] += judge(truth, svm, [other], mode).returned == "other"
     assert 0 < taken["safe"] < taken["balanced"] < taken["bold"] < 20
+
+
+def texts(spam_of_pool: int, seed: int) -> Problem:
+    """Counts of words of 30 + 30 labelled texts and a pool of 300, half of the words of both classes."""
+    rng = np.random.default_rng(seed)
+    of_class = np.random.default_rng(5).dirichlet(np.full(400, 0.3), 2)
+    y = np.repeat([1, 0, 1, 0], [30, 30, spam_of_pool, 300 - spam_of_pool])
+    counts = [rng.multinomial(15, of_class[each]) + rng.multinomial(15, of_class.mean(axis=0)) for each in y]
+    X = np.log1p(np.array(counts, dtype=np.float64))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), np.where(np.arange(360) < 60, y, -1)
+
+
+@pytest.mark.parametrize(("spam_of_pool", "taken"), [(150, "mean-s3vm"), (12, "svm")])
+def test_a_method_that_is_favoured_is_tried_alone_and_taken_unless_the_rows_speak_against_it(
+    spam_of_pool: int, taken: str
+) -> None:
+    X, y = texts(spam_of_pool, 11)
+    objective = {"kind": "ham_loss", "at_most": 0.01}  # whose threshold lies where few rows are
+    asked: dict[str, Any] = {"kernel": "linear", "random_state": 0, "objective": objective}
+    auto = AutoClassifier(**asked).favour("mean-s3vm").fit(X, y)
+    told = auto.report_.judge
+    assert [each.method for each in told.methods] == ["mean-s3vm"]
+    assert told.returned == taken
+    assert told.sentence.startswith(f"The model is {taken}")
+    by_itself = MeanS3VM(**asked) if taken == "mean-s3vm" else SVM(**asked)
+    assert differ(auto, by_itself.fit(X, y), X) < 3 * auto.tol
+
+
+@pytest.mark.parametrize(
+    ("objective", "tries"),
+    [
+        ({"kind": "precision", "target": 0.95}, True),
+        ({"kind": "precision", "target": 0.96}, False),
+        ({"kind": "ham_loss", "at_most": 0.01}, True),
+        ({"kind": "ham_loss", "at_most": 0.001}, False),
+    ],
+)
+def test_a_strict_target_has_the_svm(objective: dict[str, Any], *, tries: bool) -> None:
+    auto = AutoClassifier(objective=objective).favour("mean-s3vm")
+    assert (auto._reason(100, 1000) == "") == tries
+    assert AutoClassifier(objective=objective)._reason(100, 1000) == ""
+
+
+def test_a_training_favours_what_it_is_told_to() -> None:
+    X, y = texts(150, 11)
+    labels = np.array([None, "ham", "spam"], dtype=object)[y + 1]
+    request = TrainingRequest(positive="spam", params={"kernel": "linear"}, favoured="mean-s3vm")
+    judged = train(MatrixData(X), labels, request).report.judge
+    assert [each.method for each in judged.methods] == ["mean-s3vm"]
+
+
+@pytest.mark.parametrize(("favoured", "most"), [("mean-s3vm", FAVOURED_UNLABELLED), (None, JUDGED_UNLABELLED)])
+def test_of_very_many_unlabelled_rows_some_are_drawn(favoured: str | None, most: int) -> None:
+    encoded = np.where(np.arange(5100) < 100, np.arange(5100) % 2 * 2.0 - 1, 0.0)
+    taken = AutoClassifier().favour(favoured)._takes_part(encoded, np.ones(5100, dtype=bool))
+    assert taken.sum() == 100 + most
+    assert taken[:100].all()
+
+
+def test_each_of_three_tests_speaks_against_a_method_that_is_favoured() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.tile([1.0, -1.0], 50)
+    noise = np.random.default_rng(1).normal(size=(2, 100))
+    blunt = np.linspace(-2, 2, 400)
+    sharp = np.sign(blunt) * (1 + 0.1 * np.abs(blunt))
+    svm = candidate("svm", truth + 0.8 * noise[0], blunt)
+    a_little_worse = truth + 0.8 * noise[0] + 0.1 * noise[1]
+    for other, taken in (
+        (candidate("a little worse", a_little_worse, sharp), True),
+        (candidate("much worse", truth + 3 * noise[1], sharp), False),
+        (candidate("no sharper", a_little_worse, blunt), False),
+        (candidate("of other ranks", a_little_worse, rng.permutation(sharp)), False),
+    ):
+        told = judge_favoured(truth, svm, other, "safe")
+        assert told.methods[0].passes == taken
+        assert told.returned == (other.name if taken else "svm")
+        assert f"{told.methods[0].gain:.3f}" in told.sentence
+    assert judge_favoured(truth, svm, candidate("", a_little_worse, sharp), "safe").methods[0].gain < 0
 
 
 def test_figures_that_decide_are_written_so_that_they_differ() -> None:
