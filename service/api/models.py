@@ -22,6 +22,7 @@ from service.models.schemas import (
     AliasPage,
     AliasWithHistory,
     ChooseOperatingPoint,
+    ClassesDrift,
     ClassesOperatingPoint,
     Curve,
     Drift,
@@ -161,8 +162,11 @@ def models_router(models: ModelService, exports: ExportService, queues: QueueSer
         return models.applied_points(caller.project_id, model_id, cursor, limit)
 
     @router.get("/{model_id}/drift", operation_id="getModelDrift", responses=problems(404))
-    def drift(caller: Reader, model_id: ModelName, days: Days = 7) -> Drift:
-        """Show how the rows of the last days of UTC, today among them, differ from those of the training."""
+    def drift(caller: Reader, model_id: ModelName, days: Days = 7) -> Drift | ClassesDrift:
+        """Show how the rows of the last days of UTC, today among them, differ from those of the training.
+
+        Of several classes each has its share.
+        """
         return models.drift(caller.project_id, model_id, days)
 
     @router.get("/{model_id}/queue", operation_id="getModelQueue", responses=problems(404, 409))

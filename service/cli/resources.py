@@ -288,6 +288,9 @@ def drift(
     """Show how the rows that a model met while predicting differ from those that it was trained on."""
     with open_client(url) as client:
         found = client.get(f"{model_path(client, model)}/drift?days={days}")
+    if "classes" in found:
+        _print_class_drift(found)
+        return
     rows = [
         ("rows", found["rows"]),
         ("score outside those of the calibration", _percent(found["outside_range_share"])),
@@ -298,6 +301,29 @@ def drift(
         *((f"unseen values in {column['column']}", _percent(column["share"])) for column in found["unseen"]),
     ]
     print_table(f"{found['model_id']}, last {days} days", ("", ""), rows)
+    print_notes(found["unknown"], sys.stdout)
+
+
+def _print_class_drift(found: dict[str, Any]) -> None:
+    """Print how often each of several classes is said."""
+    rows = [
+        ("rows", found["rows"]),
+        ("a number far outside those of the training", _percent(found["outside_range_share"])),
+        ("decided by the rule in use", found["rows_by_rule"]),
+        ("of these left undecided", _percent(found["undecided_share"])),
+        ("left undecided of the left-out rows", _percent(found["undecided_calibration"])),
+        *((f"unseen values in {column['column']}", _percent(column["share"])) for column in found["unseen"]),
+    ]
+    print_table(f"{found['model_id']}, last {found['days']} days", ("", ""), rows)
+    classes = [
+        (
+            *(each["label"], each["rows"], _percent(each["share"])),
+            "" if each["low"] is None else f"{_percent(each['low'])} to {_percent(each['high'])}",
+            *(_percent(each["calibration"]), _percent(each["training"])),
+        )
+        for each in found["classes"]
+    ]
+    print_table("", ("class", "rows", "said", "interval", "of left-out rows", "in training"), classes)
     print_notes(found["unknown"], sys.stdout)
 
 

@@ -463,7 +463,8 @@ class ModelStatisticsRow(Base):
     model_id: Mapped[str] = mapped_column(primary_key=True)
     day: Mapped[date] = mapped_column(primary_key=True)
     threshold: Mapped[float] = mapped_column(Double, primary_key=True)
-    """Above which it said the positive class (inf: of no row): shares of different thresholds must not be mixed."""
+    """Above which it said the positive class (inf: of no row): shares of different thresholds must not be mixed. Of
+    several classes a number that stands for the rule, see `service.models.class_drift`."""
     rows: Mapped[int] = mapped_column(BigInteger)
     outside_range: Mapped[int] = mapped_column(BigInteger)
     """Rows with a score beyond those of the calibration rows."""
@@ -472,6 +473,8 @@ class ModelStatisticsRow(Base):
     """Rows without a label."""
     unseen: Mapped[dict[str, Any]]
     """Column to the number of rows with a category that training never saw."""
+    said: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
+    """Of several classes, class to the number of rows that were said to be of it."""
 
     __table_args__ = (
         ForeignKeyConstraint(["project_id", "model_id"], ["models.project_id", "models.id"], ondelete="CASCADE"),

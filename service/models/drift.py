@@ -33,7 +33,7 @@ def drift_of(
         if part.threshold == said_above:
             sums.append(decided)
         for into in sums:
-            into.add(counts.rows, counts.outside_range, counts.positive, counts.unseen, counts.undecided)
+            into.add_all(counts)
     labelled = report.rows.positive + report.rows.negative
     has_scores = report.curve is not None
     estimate = adjusted_count(decided.positive, decided.rows, _called(point))
@@ -42,22 +42,19 @@ def drift_of(
         model_id=model_id,
         days=days,
         rows=total.rows,
-        outside_range_share=_share(total.outside_range, total.rows) if has_scores else None,
+        outside_range_share=share_of(total.outside_range, total.rows) if has_scores else None,
         threshold=point.threshold,
         abstain=point.abstain,
         rows_at_threshold=decided.rows,
-        positive_share=_share(decided.positive, decided.rows),
-        undecided_share=_share(decided.undecided, decided.rows),
+        positive_share=share_of(decided.positive, decided.rows),
+        undecided_share=share_of(decided.undecided, decided.rows),
         prior=Prior(
-            training=_share(report.rows.positive, labelled),
+            training=share_of(report.rows.positive, labelled),
             estimate=known and known.value,
             low=known and known.low,
             high=known and known.high,
         ),
-        unseen=[
-            UnseenColumn(column=column, rows=rows, share=rows / total.rows)
-            for column, rows in sorted(total.unseen.items(), key=lambda item: (-item[1], item[0]))
-        ],
+        unseen=unseen_columns(total),
         by_day=[
             DriftDay(
                 day=day,
@@ -70,6 +67,24 @@ def drift_of(
         ],
         unknown=list(_unknown(total.rows, decided.rows, has_scores, point, estimate)),
     )
+
+
+def unseen_columns(total: ModelStatistics) -> list[UnseenColumn]:
+    """Return the columns with categories that training never saw, most frequent first."""
+    return [
+        UnseenColumn(column=column, rows=rows, share=rows / total.rows)
+        for column, rows in sorted(total.unseen.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+def nothing_counted() -> str:
+    """Say why there are no figures at all."""
+    return "no row was counted in these days; batches are not, and what is predicted now counts within seconds"
+
+
+def share_of(part: int, whole: int) -> float | None:
+    """Return a share; None of nothing."""
+    return part / whole if whole else None
 
 
 def is_unlike(outside: int, rows: int, labelled: int) -> bool:
@@ -103,7 +118,7 @@ def _unknown(
 ) -> Iterator[str]:
     """Say why figures are missing."""
     if not rows:
-        yield "no row was counted in these days; batches are not, and what is predicted now counts within seconds"
+        yield nothing_counted()
         return
     if not has_scores:
         yield "the model was stored without the scores of its calibration rows, so none can be beyond them"
@@ -174,7 +189,7 @@ def adjusted_count(positive: int, rows: int, measured: Measures | None) -> Adjus
         return None
     positives = measured.true_positives + measured.false_negatives
     negatives = measured.false_positives + measured.true_negatives
-    hits, alarms = _share(measured.true_positives, positives), _share(measured.false_positives, negatives)
+    hits, alarms = share_of(measured.true_positives, positives), share_of(measured.false_positives, negatives)
     if hits is None or alarms is None or hits <= alarms:
         return None
     found = (positive / rows - alarms) / (hits - alarms)
@@ -195,7 +210,3 @@ def _cut(share: float) -> float:
 def _variance(part: int, whole: int) -> float:
     share = (part + 1) / (whole + 2)
     return share * (1 - share) / whole
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None

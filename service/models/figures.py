@@ -12,7 +12,16 @@ from markupsafe import Markup
 from service import charts
 from service.locales import localized_day
 from service.models.objectives import FALSE_POSITIVE_KINDS
-from service.models.schemas import Drift, Model, OperatingPoint, PrecisionRecallCurve, ThresholdPoint, Thresholds
+from service.models.schemas import (
+    ClassesDrift,
+    ClassShare,
+    Drift,
+    Model,
+    OperatingPoint,
+    PrecisionRecallCurve,
+    ThresholdPoint,
+    Thresholds,
+)
 from service.shown_text import number
 from solver.evaluation.intervals import wilson
 from solver.report import Abstention, Estimate, Measures, Report, SpreadScores
@@ -286,24 +295,37 @@ def drift_pictures(drift: Drift, called: float | None) -> list[Markup]:
     called : float or None
         Share of the calibration rows that is flagged, to compare with.
     """
-    today = datetime.now(UTC).date()
-    first = today - timedelta(days=drift.days - 1)
-    days = _days(first, drift.days)
-    pictures = []
-    shown = [("Flagged", "positive")]
+    named = [("Flagged", "positive", called)]
     if drift.outside_range_share is not None:  # else nothing tells of a row whether it is
-        shown.append(("Unlike the training", "outside_range"))
-    for name, counted in shown:
-        points = []
-        for day in drift.by_day:
-            low, high = wilson(getattr(day, counted), day.rows)
-            points.append(charts.Point((day.day - first).days, getattr(day, counted) / max(1, day.rows), low, high))
-        lines = [charts.Line(points, dots=True, joined=False)]
-        if called is not None and counted == "positive":
-            ends = [charts.Point(days.least, called), charts.Point(days.greatest, called)]
-            lines.insert(0, charts.Line(ends, "guide"))
-        pictures.append(charts.plot(lines, days, charts.shares(name), f"{name}, of the rows of each day"))
-    return pictures
+        named.append(("Unlike the training", "outside_range", None))
+    return [
+        _picture_of_days(drift.days, [(day.day, getattr(day, part), day.rows) for day in drift.by_day], name, guide)
+        for name, part, guide in named
+    ]
+
+
+def class_drift_picture(drift: ClassesDrift, shown: ClassShare) -> Markup | None:
+    """Return of how many rows of each day a class was said; None where the rule in use has decided on none.
+
+    Parameters
+    ----------
+    drift : ClassesDrift
+    shown : ClassShare
+        One of its classes.
+    """
+    days = [(day.day, day.said.get(shown.label, 0), day.rows_by_rule) for day in drift.by_day if day.rows_by_rule]
+    return _picture_of_days(drift.days, days, "Said", shown.calibration) if days else None
+
+
+def _picture_of_days(days: int, counted: Sequence[tuple[date, int, int]], name: str, guide: float | None) -> Markup:
+    """Return shares by day, from rows and how many there were, and a share to compare with."""
+    first = datetime.now(UTC).date() - timedelta(days=days - 1)
+    axis = _days(first, days)
+    points = [charts.Point((day - first).days, part / max(1, rows), *wilson(part, rows)) for day, part, rows in counted]
+    lines = [charts.Line(points, dots=True, joined=False)]
+    if guide is not None:
+        lines.insert(0, charts.Line([charts.Point(axis.least, guide), charts.Point(axis.greatest, guide)], "guide"))
+    return charts.plot(lines, axis, charts.shares(name), f"{name}, of the rows of each day")
 
 
 def _days(first: date, days: int) -> charts.Axis:

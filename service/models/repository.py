@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Date, ScalarSelect, Select, and_, delete, false, func, or_, select, text, update
@@ -130,12 +131,17 @@ class ModelShape:
     """The column that names the rows."""
 
 
+NOTHING_SAID: Mapping[str, int] = MappingProxyType({})
+"""Of two classes, which `positive` counts."""
+
+
 class UsageKey(NamedTuple):
     """What rows are counted by."""
 
     project_id: str
     model_id: str
     threshold: float
+    """Of several classes, the number of the rule, see `service.models.class_drift`."""
 
 
 @dataclass
@@ -147,8 +153,17 @@ class ModelStatistics:
     positive: int = 0
     unseen: dict[str, int] = field(default_factory=dict)
     undecided: int = 0
+    said: dict[str, int] = field(default_factory=dict)
 
-    def add(self, rows: int, outside_range: int, positive: int, unseen: Mapping[str, int], undecided: int = 0) -> None:
+    def add(
+        self,
+        rows: int,
+        outside_range: int,
+        positive: int,
+        unseen: Mapping[str, int],
+        undecided: int = 0,
+        said: Mapping[str, int] = NOTHING_SAID,
+    ) -> None:
         """Count further rows, too."""
         self.rows += rows
         self.outside_range += outside_range
@@ -156,6 +171,12 @@ class ModelStatistics:
         self.undecided += undecided
         for column, count in unseen.items():
             self.unseen[column] = self.unseen.get(column, 0) + count
+        for label, count in said.items():
+            self.said[label] = self.said.get(label, 0) + count
+
+    def add_all(self, met: ModelStatistics) -> None:
+        """Count all rows of others, too."""
+        self.add(met.rows, met.outside_range, met.positive, met.unseen, met.undecided, met.said)
 
 
 @dataclass(frozen=True)
@@ -215,6 +236,10 @@ class ModelRepository(Repository):
         if found is None:
             raise ModelNotFound
         return found[0], found[1]
+
+    def rule_in_use(self, model_id: str) -> dict[str, Any] | None:
+        """Return the rule that was applied to a model of several classes last; None: that of its training."""
+        return self._session.scalar(select(_applied(OperatingPointRow.rule)).where(self._is(model_id)))
 
     def columns(self, model_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the columns that a model needs; none of one that takes a matrix, or is unknown."""
@@ -443,6 +468,7 @@ class StatisticsRepository(Repository):
             "positive": counts.positive,
             "undecided": counts.undecided,
             "unseen": json.dumps(counts.unseen),
+            "said": json.dumps(counts.said),
         }
         self._session.execute(_ADD_STATISTICS, values)
 
@@ -459,7 +485,7 @@ class StatisticsRepository(Repository):
             DayStatistics(
                 row.day,
                 row.threshold,
-                ModelStatistics(row.rows, row.outside_range, row.positive, row.unseen, row.undecided),
+                ModelStatistics(row.rows, row.outside_range, row.positive, row.unseen, row.undecided, row.said),
             )
             for row in self._session.scalars(statement)
         ]
@@ -491,10 +517,10 @@ class StatisticsRepository(Repository):
 _ADD_STATISTICS = text(
     """
     INSERT INTO model_statistics (project_id, model_id, day, threshold, rows, outside_range, positive, undecided,
-                                  unseen)
+                                  unseen, said)
     SELECT project_id, id, CAST(timezone('utc', now()) AS date), CAST(:threshold AS float8), CAST(:rows AS bigint),
            CAST(:outside_range AS bigint), CAST(:positive AS bigint), CAST(:undecided AS bigint),
-           CAST(:unseen AS jsonb)
+           CAST(:unseen AS jsonb), CAST(:said AS jsonb)
       FROM models
      WHERE project_id = :project_id AND id = :model_id
        FOR KEY SHARE
@@ -509,6 +535,13 @@ _ADD_STATISTICS = text(
                        FROM (SELECT * FROM jsonb_each_text(model_statistics.unseen)
                              UNION ALL
                              SELECT * FROM jsonb_each_text(excluded.unseen)) AS added
+                      GROUP BY added.key) AS summed),
+           said = (
+             SELECT coalesce(jsonb_object_agg(summed.key, summed.value), '{}')
+               FROM (SELECT added.key, sum(added.value::bigint) AS value
+                       FROM (SELECT * FROM jsonb_each_text(model_statistics.said)
+                             UNION ALL
+                             SELECT * FROM jsonb_each_text(excluded.said)) AS added
                       GROUP BY added.key) AS summed)
     """
 )

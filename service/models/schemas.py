@@ -435,6 +435,56 @@ class Drift(Answer):
     unknown: list[str] = Field(description="Why figures that are null are not known.")
 
 
+class ClassShare(Answer):
+    """How often a class is said."""
+
+    label: str
+    rows: int = Field(description="Rows that the rule in use said to be of it.")
+    share: float | None = Field(description="Of `rows_by_rule`; null without rows.")
+    low: float | None = Field(description="Interval of 95 % of the share.")
+    high: float | None
+    calibration: float | None = Field(
+        description="Share of the left-out rows of the training that are said to be of it by the rule in use: what "
+        "`share` is to be compared with. Null where none were left out."
+    )
+    training: float | None = Field(description="Share of the labelled rows that are of it.")
+
+
+class ClassesDriftDay(Answer):
+    """One day of UTC, of a model of several classes."""
+
+    day: date
+    rows: int
+    outside_range: int
+    rows_by_rule: int = Field(description="Of these, rows that were decided by the rule in use.")
+    undecided: int = Field(description="Of these, rows without a label.")
+    said: dict[str, int] = Field(description="Of these, rows by the class that was said.")
+
+
+class ClassesDrift(Answer):
+    """How the rows that a model of several classes decided on differ from those that it was trained on.
+
+    Which rows are counted, and how soon, is as of two classes.
+    """
+
+    model_id: str
+    days: int
+    rows: int
+    outside_range_share: float | None = Field(
+        description="Share of rows that hold a number far outside those of the training; null without rows."
+    )
+    rows_by_rule: int = Field(
+        description="Rows that were decided by the rule in use: those of `undecided_share` and of `classes`. Rows that "
+        "another rule decided, or a version that did not count classes, are not among them."
+    )
+    undecided_share: float | None = Field(description="Share of rows that got no label.")
+    undecided_calibration: float | None = Field(description="The same of the left-out rows of the training.")
+    classes: list[ClassShare] = Field(description="In the order of the report.")
+    unseen: list[UnseenColumn] = Field(description="Most frequent first.")
+    by_day: list[ClassesDriftDay] = Field(description="Oldest first; days without rows are left out.")
+    unknown: list[str] = Field(description="Why figures that are null are not known.")
+
+
 class PutAlias(Body):
     """Where an alias shall point."""
 

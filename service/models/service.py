@@ -16,6 +16,7 @@ from service.db.session import Database
 from service.db.tables import AuditRow, OperatingPointRow
 from service.errors import InvalidRequest
 from service.identifiers import is_id, new_id
+from service.models.class_drift import class_drift_of, rule_number
 from service.models.class_points import applied_point, chosen_by, point_in_use, wanted_objective
 from service.models.curves import AnyCurve, Costs, CurveName, curve_of, curve_of_class, thresholds_of
 from service.models.drift import drift_of, is_unlike
@@ -43,6 +44,7 @@ from service.models.schemas import (
     AliasPage,
     AliasWithHistory,
     ChooseOperatingPoint,
+    ClassesDrift,
     ClassesOperatingPoint,
     Drift,
     Model,
@@ -226,11 +228,19 @@ class ModelService:
         proven = proven_thresholds([trained, *([applied] if applied else [])], proofs)
         return thresholds_of(model_id, report, report.curve, applied or trained, costs or Costs(), proven)
 
-    def drift(self, project_id: str, name: str, days: int) -> Drift:
+    def drift(self, project_id: str, name: str, days: int) -> Drift | ClassesDrift:
         """Compare the rows of the last days with those of the training; raises `ModelNotFound`."""
         with self._database.transaction() as session:
-            model_id, report, applied = report_of(session, project_id, name)
+            models = ModelRepository(session, project_id)
+            model_id = models.id_of(name)
+            stored, point = models.report(model_id)
+            rule = models.rule_in_use(model_id)
             counted = StatisticsRepository(session, project_id).of_days(model_id, days)
+        if is_of_several(stored):
+            with _whole(model_id):
+                several = with_point(MulticlassReport.from_dict(stored), point)
+            return class_drift_of(model_id, several, rule_number(rule), days, counted)
+        report, applied = _of_two(model_id, stored, point)
         return drift_of(model_id, report, applied or _trained(report), days, counted)
 
     def choose(self, project_id: str, name: str, body: ChooseOperatingPoint) -> OperatingPoint | ClassesOperatingPoint:

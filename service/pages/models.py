@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
@@ -34,6 +34,7 @@ from service.models.objectives import FALSE_POSITIVE_KINDS, ObjectiveBody
 from service.models.schemas import (
     AliasWithHistory,
     ChooseOperatingPoint,
+    ClassesDrift,
     Drift,
     Model,
     MulticlassModel,
@@ -42,7 +43,7 @@ from service.models.schemas import (
     Shadow,
     Thresholds,
 )
-from service.pages.class_figures import MOST_IN_A_MATRIX, measured
+from service.pages.class_figures import MOST_IN_A_MATRIX, drifted, measured
 from service.pages.class_rules import OBJECTIVES, rule_preview
 from service.pages.forms import BUTTON, Form, Written, number, parsed
 from service.pages.objectives import TARGETS, objective_fields, objective_in
@@ -214,6 +215,7 @@ def _of_classes(
         pair_name=pair_name,
         shown=shown,
         curve=None if curve is None else class_curve_picture(curve),
+        drift=drifted(cast("ClassesDrift", services.models.drift(project, model.id, DRIFT_DAYS)), shown),
         no_onnx=_no_onnx(model),
     )
 
@@ -227,7 +229,7 @@ def thresholds_of(services: Services, project: str, name: str) -> Thresholds | N
 
 
 def _drift(services: Services, project: str, model: Model) -> Drifted:
-    figures = services.models.drift(project, model.id, DRIFT_DAYS)
+    figures = cast("Drift", services.models.drift(project, model.id, DRIFT_DAYS))  # as it is of two classes
     measured = (model.operating_point or model.report).calibration
     called = None if measured is None or not measured.n else measured.predicted_positives / measured.n
     return Drifted(figures, called, drift_pictures(figures, called) if figures.rows else [])

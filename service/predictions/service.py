@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -281,6 +282,8 @@ class PredictionService:
                 self._given_back = self.cache.dropped_bytes
                 give_back_free_memory()
             model = self._files.read(file)
-            return ReadyModel(file.model_id, model, ModelUsage(self.usage, file.project_id, file.model_id, model))
+            rule = None if file.rule is None else json.loads(file.rule)
+            usage = ModelUsage(self.usage, file.project_id, file.model_id, model, rule)
+            return ReadyModel(file.model_id, model, usage)
 
         return await to_thread.run_sync(load, limiter=self._threads)

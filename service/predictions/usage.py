@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from anyio import sleep, to_thread
 
 from service.db.session import AWAY, Database, acting_for, trouble_of
-from service.models.repository import ModelStatistics, StatisticsRepository, UsageKey
+from service.models.class_drift import rule_number
+from service.models.repository import NOTHING_SAID, ModelStatistics, StatisticsRepository, UsageKey
 from solver.model_file import AnyModel, Model
 
 FLUSH_SECONDS = 5.0
@@ -33,7 +36,14 @@ class UsageRecorder:
         self._counts: dict[UsageKey, ModelStatistics] = {}
 
     def add(
-        self, key: UsageKey, rows: int, outside_range: int, positive: int, unseen: Mapping[str, int], undecided: int = 0
+        self,
+        key: UsageKey,
+        rows: int,
+        outside_range: int,
+        positive: int,
+        unseen: Mapping[str, int],
+        undecided: int = 0,
+        said: Mapping[str, int] = NOTHING_SAID,
     ) -> None:
         """Count rows. May be called from any thread."""
         with self._lock:
@@ -42,7 +52,7 @@ class UsageRecorder:
                 if len(self._counts) >= MAX_WAITING:
                     return
                 known = self._counts[key] = ModelStatistics()
-            known.add(rows, outside_range, positive, unseen, undecided)
+            known.add(rows, outside_range, positive, unseen, undecided, said)
 
     def flush(self) -> None:
         """Write what was counted since; it is kept for the next time if Postgres is away."""
@@ -62,7 +72,7 @@ class UsageRecorder:
         except AWAY as error:
             log.warning(trouble_of(error))
             for key, met in taken.items():
-                self.add(key, met.rows, met.outside_range, met.positive, met.unseen, met.undecided)
+                self.add(key, met.rows, met.outside_range, met.positive, met.unseen, met.undecided, met.said)
         except Exception:  # a defect here must neither end the API nor keep it from closing
             log.exception("figures of predictions were lost")
 
@@ -74,13 +84,29 @@ class UsageRecorder:
 
 
 class ModelUsage:
-    """Counts the rows of one model at one threshold."""
+    """Counts the rows of one model at one threshold, or by one rule.
 
-    def __init__(self, recorder: UsageRecorder, project_id: str, model_id: str, model: AnyModel) -> None:
+    Parameters
+    ----------
+    recorder : UsageRecorder
+    project_id, model_id : str
+    model : Model or ClassesModel
+    rule : dict, optional
+        Of several classes, the one that was applied since the training.
+    """
+
+    def __init__(
+        self,
+        recorder: UsageRecorder,
+        project_id: str,
+        model_id: str,
+        model: AnyModel,
+        rule: Mapping[str, Any] | None = None,
+    ) -> None:
         self._recorder = recorder
         self.project_id = project_id
         if not isinstance(model, Model):  # of several classes: there is no threshold, and no class is the positive one
-            self._key = UsageKey(project_id, model_id, 0.0)
+            self._key = UsageKey(project_id, model_id, rule_number(rule))
             self._abstains = model.decision.rule is not None and model.decision.rule.may_leave_undecided
             self._positive: str | None = None
             self._low, self._high = float("-inf"), float("inf")
@@ -111,5 +137,9 @@ class ModelUsage:
         else:
             outside = sum([not low <= score <= high for score in scores])
         undecided = labels.count(None) if self._abstains else 0
-        positive = 0 if self._positive is None else labels.count(self._positive)
+        if self._positive is None:
+            said = Counter([str(label) for label in labels if label is not None])
+            self._recorder.add(self._key, len(scores), outside, 0, unseen, undecided, said)
+            return
+        positive = labels.count(self._positive)
         self._recorder.add(self._key, len(scores), outside, positive, unseen, undecided)

@@ -222,7 +222,6 @@ def test_what_there_is_not_says_so_in_one_sentence(place: Place) -> None:
     client, dataset = place.client, place.dataset["id"]
     refused = [
         client.get("/models/fruit/thresholds"),
-        client.get("/models/fruit/drift"),
         client.post("/audits", json={"model": "fruit", "dataset": dataset, "objective": AUDITED}),
     ]
     for each in refused:

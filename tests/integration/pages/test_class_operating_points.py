@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import onnxruntime
 import pytest
-from api_support import problem, upload
+from api_support import api_client, problem, upload
 from pages_support import Visitor
 from sqlalchemy import text
 from typer.testing import CliRunner
@@ -19,6 +19,7 @@ from worker_bench import Bench
 
 from service.cli.main import app
 from service.db.session import Database
+from service.settings import Settings
 from solver.model_file import read_any_model
 
 ROWS = 120
@@ -106,6 +107,47 @@ def test_a_rule_is_applied_at_every_door_undone_and_chosen_again_by_a_retraining
     points = client.get(POINTS).json()["items"]
     assert [point["objective"]["kind"] for point in points] == ["macro_f1", "accuracy"]
     assert client.get("/models/fruit").json()["objective"]["kind"] == "macro_f1"
+
+
+def test_how_often_each_class_is_said_of_late(client: httpx.Client, dataset: str, settings: Settings) -> None:
+    """Rows that another rule decided do not say how often the one in use says a class."""
+    model = client.get("/models/fruit").json()
+    with api_client(settings) as first:
+        empty = first.get("/models/fruit/drift").raise_for_status().json()
+        assert (empty["rows"], empty["undecided_share"]) == (0, None)
+        assert [each["share"] for each in empty["classes"]] == [None] * 3
+        assert empty["unknown"][0].startswith("no row was counted in these days")
+        said = labels(first)
+        assert [first.post("/predict", json={"model": "fruit", "rows": [ITEMS[i]]}).status_code for i in (0, 1)] == [
+            200
+        ] * 2
+    said += said[:2]
+    with api_client(settings) as second:  # the end of the first one wrote what it had counted
+        told = second.get("/models/fruit/drift").raise_for_status().json()
+        assert (told["rows"], told["rows_by_rule"], told["undecided_share"]) == (122, 122, 0)
+        assert [(each["label"], each["rows"]) for each in told["classes"]] == [(c, said.count(c)) for c in CLASSES]
+        for each, figures in zip(told["classes"], model["report"]["calibration"]["classes"], strict=True):
+            assert each["low"] < each["share"] == each["rows"] / 122 < each["high"]
+            assert (each["calibration"], each["training"]) == (figures["said"] / ROWS, figures["rows"] / ROWS)
+        (day,) = told["by_day"]
+        assert (day["rows"], day["said"]) == (122, {c: said.count(c) for c in CLASSES})
+        page = second.get("/ui/models/fruit").text
+        assert "it decided on 122 rows." in page
+        assert "Said, of the rows of each day" in page
+        assert _run(second, "drift", "fruit").count("%") >= 4 * 3
+
+        second.post(POINTS, json={"objective": WANTED, "apply": True}).raise_for_status()
+        moved = second.get("/models/fruit/drift").json()
+        assert (moved["rows"], moved["rows_by_rule"], moved["classes"][0]["share"]) == (122, 0, None)
+        assert moved["undecided_calibration"] > 0
+        assert moved["unknown"][0].startswith("none of the 122 rows was decided by the rule in use")
+        assert "none of the 122 rows" in second.get("/ui/models/fruit").text.lower()
+        after = labels(second)
+    with api_client(settings) as third:
+        told = third.get("/models/fruit/drift").json()
+        assert (told["rows"], told["rows_by_rule"]) == (242, 120)
+        assert told["undecided_share"] == after.count(None) / 120
+        assert [each["rows"] for each in told["classes"]] == [after.count(c) for c in CLASSES]
 
 
 def _doors(client: httpx.Client, dataset: str, bench: Bench, said: list[str | None]) -> None:
