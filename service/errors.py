@@ -97,3 +97,7 @@ class IdempotencyConflict(Problem, type="idempotency-conflict", title="Idempoten
 
 class StorageFull(Problem, type="storage-full", title="Storage is full", status=503, retry_after=60):
     """The disk or quota of the blob store, or the disk of the database, is used up: somebody has to make room there."""
+
+
+class Busy(Problem, type="busy", title="Too much at once", status=503, retry_after=1):
+    """The requests that are being served take all the memory, or all the turns, that there are for such."""

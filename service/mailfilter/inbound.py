@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from service.errors import Busy
 from service.ingest.mail import MAX_MESSAGE_BYTES
 from service.predictions.budget import HeldMemory
-from service.predictions.errors import Busy
 
 IDLE_SECONDS = 10.0
 """So long the next bytes may take to come."""

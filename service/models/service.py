@@ -63,6 +63,7 @@ from service.models.shadows import BETWEEN, ShadowRepository
 from service.models.verdicts import is_contradicted, proving_audit, told_verdict, verdict_of, verdict_words
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
+from service.turns import Turns
 from solver.band import Band
 from solver.choices import is_of_classes
 from solver.class_points import promise_of_point, with_point
@@ -103,6 +104,7 @@ class ModelService:
     def __init__(self, database: Database, changed: Changed = nobody) -> None:
         self._database = database
         self._changed = changed
+        self._choosing = Turns()
 
     def get(self, project_id: str, name: str) -> Model:
         """Return a model of two classes with its report; raises `ModelNotFound`, `SeveralClasses`."""
@@ -254,6 +256,8 @@ class ModelService:
             If it was stored without what a threshold is chosen from.
         InvalidRequest
             If a threshold is none of the model's curve, or the objective is not of its classes.
+        Busy
+            If as many rules of several classes as may wait are being chosen.
         """
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
@@ -280,7 +284,8 @@ class ModelService:
         if objective is not None:
             with self._database.transaction() as session:
                 left_out = ModelFileRepository(session, project_id).left_out(model_id)
-            point = chosen_by(report, objective, left_out, model_id)
+            with self._choosing.take():
+                point = chosen_by(report, objective, left_out, model_id)
         if not body.apply:
             return point_in_use(with_point(report, point))
         with changing(self._database, self._changed) as session:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from service.predictions.errors import Busy
+from service.errors import Busy
 
 BYTES_A_BYTE_OF_MAIL = 5
 """Memory that a mail needs per byte while it is read, itself included. Measured: 4 where all of it is text, 5 where it

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from service.errors import Busy
 from service.models.errors import ModelNotFound
 from service.models.repository import ModelFile
 from service.predictions.budget import BYTES_A_BYTE, HeldMemory, RequestBudget
-from service.predictions.errors import Busy
 from service.predictions.lookup import MAX_NAMES, ModelLookup
 
 
