@@ -139,6 +139,8 @@ class Settings(BaseSettings):
     """Numbers of a vector that the encoder is asked for. Unset: as many as it makes."""
     encoder_batch: Annotated[int, Field(ge=1, le=256)] = 32
     """Texts of one request to the encoder."""
+    encoder_at_once: Annotated[int, Field(ge=1, le=32)] = 2
+    """Requests of one job, or prediction, that are under way to the encoder at a time."""
     encoder_seconds: Seconds = 30.0
     """Longest time of one request to the encoder."""
     encoder_probe_seconds: Seconds = 60.0

@@ -19,8 +19,6 @@ from service.encoders.configuration import EncoderConfig
 from service.encoders.errors import AGAIN_SECONDS, EncoderAway
 from service.encoders.exchange import BadAnswerError, body_of, most_answer_bytes, vectors_of
 
-AT_ONCE = 2
-"""Requests of one call that are under way at a time."""
 CONNECTIONS = 32
 QUICK_BYTES = 1 << 17
 """Of an answer that is read on the event loop; longer ones are read in a thread."""
@@ -125,7 +123,7 @@ class HttpEncoder:
         batches: Iterator[list[int]] = iter(
             [order[start : start + self.config.batch] for start in range(0, len(order), self.config.batch)]
         )
-        await _together([lane] * min(AT_ONCE, -(-len(texts) // self.config.batch)))
+        await _together([lane] * min(self.config.at_once, -(-len(texts) // self.config.batch)))
         if len(set(map(len, found))) > 1:
             raise self._away("its vectors are not all of one length")
         return found

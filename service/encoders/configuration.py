@@ -27,6 +27,8 @@ class EncoderConfig:
         Asked for and checked, if given.
     prefix : str
         Stands before each text that is sent.
+    at_once : int
+        Requests of one call that are under way at a time.
     batch : int
         Texts of one request.
     seconds : float
@@ -40,6 +42,7 @@ class EncoderConfig:
     batch: int = 32
     seconds: float = 30.0
     prefix: str = ""
+    at_once: int = 2
 
     @property
     def host(self) -> str:
@@ -74,6 +77,7 @@ def encoder_config(settings: Settings) -> EncoderConfig | None:
         key=_key(settings),
         dimensions=settings.encoder_dimensions,
         batch=settings.encoder_batch,
+        at_once=settings.encoder_at_once,
         seconds=settings.encoder_seconds,
         prefix=settings.encoder_prefix,
     )

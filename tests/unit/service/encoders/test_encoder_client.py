@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,13 +162,31 @@ def test_a_prefix_stands_before_each_text(server: EncoderServer) -> None:
     assert server.texts == ["query: a"]
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+def test_so_many_requests_are_under_way_as_the_settings_say(server: EncoderServer, at_once: int) -> None:
+    server.be("held")
+    texts = [f"text {i}" for i in range(48)]
+    made: list[list[list[float]]] = []
+    asking = threading.Thread(target=lambda: made.append(encoded(server, texts, at_once=at_once)))
+    asking.start()
+    until = time.monotonic() + 20
+    while len(server.bodies) < at_once and time.monotonic() < until:
+        time.sleep(0.005)
+    assert asking.is_alive()
+    assert len(server.bodies) == at_once
+    server.released.set()
+    asking.join(20)
+    assert len(server.bodies) == 6
+    assert made == [[pytest.approx(vector(text).tolist()) for text in texts]]
+
+
 def test_settings(tmp_path: Path) -> None:
     def made(**changes: object) -> EncoderConfig | None:
         return encoder_config(Settings(**({"encoder_url": "http://h:1/v1/", "encoder_model": "m"} | changes)))
 
     assert encoder_config(Settings()) is None
-    plain = made(encoder_dimensions=5, encoder_batch=3, encoder_seconds=2, encoder_prefix="query: ")
-    assert plain == EncoderConfig("http://h:1/v1/embeddings", "m", None, 5, 3, 2.0, "query: ")
+    plain = made(encoder_dimensions=5, encoder_batch=3, encoder_seconds=2, encoder_prefix="query: ", encoder_at_once=7)
+    assert plain == EncoderConfig("http://h:1/v1/embeddings", "m", None, 5, 3, 2.0, "query: ", 7)
     direct = made(encoder_url="https://h/embeddings")
     assert direct is not None
     assert direct.url == "https://h/embeddings"
