@@ -210,10 +210,12 @@ def _table(graph: Graph, features: TableFeatures) -> str:
     arrays, meta = features.state()
     refused = [column["name"] for column in features.columns if column["kind"] in ("text", "date")]
     if refused:
+        others = "; a training without them (`features.exclude`) has that form"
         raise OnnxExportError(
             "ONNX has no operators that read free text or dates as this model does; its columns of those kinds: "
             + ", ".join(repr(name[:100]) for name in refused[:10])
             + (", which is sent to an encoder besides" if features.encoded.width else "")
+            + (others if len(refused) < len(features.columns) else "")
         )
     reserved = {"score", "label", "probability"} & {column["name"] for column in features.columns}
     if reserved:

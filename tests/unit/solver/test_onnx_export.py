@@ -162,8 +162,12 @@ def test_what_has_no_form_is_refused():
     words = np.array(["the cat sat", "on the mat here", "dogs bark at night", "birds sing in may"] * 8, dtype=object)
     texts = Table({"note": Column("note", "text", words)})
     features = TableFeatures(kinds={"note": "text"}).fit(texts)
-    with pytest.raises(OnnxExportError, match=r"free text or dates.*'note'"):
+    with pytest.raises(OnnxExportError, match=r"free text or dates.*'note'$"):
         onnx_model(model_of(features, decision("linear", sparse.csr_array(features.transform(texts)[0]))))
+    texts.columns["age"] = Column("age", "number", np.arange(32.0))
+    features = TableFeatures(kinds={"note": "text"}).fit(texts)
+    with pytest.raises(OnnxExportError, match=r"'note'; a training without them \(`features.exclude`\) has that form$"):
+        onnx_model(model_of(features, decision("rbf", sparse.csr_array(features.transform(texts)[0]))))
     named = Table({"score": Column("score", "number", np.arange(9.0))})
     features = TableFeatures().fit(named)
     with pytest.raises(OnnxExportError, match="name of an output: score"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from service.ingest import run
 from service.ingest.errors import IngestError
+from service.ingest.profile import ColumnProfile
 from service.ingest.run import IngestResult, ingest
 from service.settings import Settings
 
@@ -49,6 +51,11 @@ def test_a_table(tmp_path: Path) -> None:
     assert result.peak_memory_bytes < 256 * MIB
     assert {each.name for each in tmp_path.iterdir()} == {"upload", "out"}
     json.dumps(result.columns, allow_nan=False)
+
+
+def test_all_that_a_profile_may_hold_comes_through() -> None:
+    """The API reads the answer by a list of its own: a field that is missing there makes no answer of a good one."""
+    assert set(run._Column.model_fields) == {field.name for field in dataclasses.fields(ColumnProfile)}
 
 
 def test_refusals_come_through_whole(tmp_path: Path) -> None:
