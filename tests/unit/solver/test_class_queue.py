@@ -69,11 +69,11 @@ def test_a_training_lists_rows_between_classes_and_labels_that_are_wrong(scheme:
     assert (doubted.labels[first], doubted.instead[first]) == (2, 0)
 
 
-def test_labels_at_random_are_doubted_by_nobody() -> None:
-    # by models that were trained on them: what they left out has the shares of what they learned, and that told once
+def lists_of_labels_at_random(draws: int) -> int:
+    """In how many of these draws labels that were drawn at random are doubted, by models that were trained on them."""
     X, _, _ = clouds()
-    told = 0
-    for seed in range(12):
+    doubted = 0
+    for seed in range(draws):
         labels = np.array([None] * ROWS, dtype=object)
         labels[:LABELLED] = np.random.default_rng(seed).permutation(np.array(CLASSES, dtype=object)[np.arange(90) % 3])
         request = TrainingRequest(
@@ -82,8 +82,17 @@ def test_labels_at_random_are_doubted_by_nobody() -> None:
         made = train(MatrixData(X), labels, request)
         assert isinstance(made, TrainedClasses)
         assert made.report.queue is not None
-        found = made.report.queue.suspicious
-        told += found.better_than_chance
-        assert bool(found.rows) <= found.better_than_chance
-    assert told <= 2
+        doubted += bool(made.report.queue.suspicious.rows)
+    return doubted
+
+
+def test_labels_at_random_are_doubted_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What models left out has the shares of what they learned: by probabilities that told more than the shares of the
+    # classes, 14 of 18 lists were not empty.
+    assert lists_of_labels_at_random(12) <= 2
+    monkeypatch.setattr("solver.class_queue._agrees_more_than_chance", lambda *_: True)
+    assert lists_of_labels_at_random(2) == 2  # each model contradicts some; that it knows nothing is what empties them
+
+
+def test_of_no_labels_none_is_doubted() -> None:
     assert doubted_classes(np.empty(0, int), np.empty(0, int), np.empty((0, 3))).rows == []
