@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from service.ingest.mail import read_mail
+from solver.algorithms import ALGORITHMS
 from solver.corrections import Corrections
 from solver.estimators import (
     CS4VM,
@@ -23,6 +24,7 @@ from solver.estimators import (
     AugmentedClassifier,
     AutoClassifier,
     BayesianSets,
+    BiasedSVM,
     ClusterSVM,
     GaussianMixtureClassifier,
     LaplacianSVM,
@@ -66,7 +68,13 @@ METHODS: list[Any] = [
     (SpyBayesianSets, {}),
     (SpyEM, {}),
     (RocSVM, {}),
+    (BiasedSVM, {}),
 ]
+
+
+def test_each_algorithm_is_looked_at() -> None:
+    looked_at = {getattr(each, "values", each)[0] for each in METHODS}
+    assert looked_at >= {spec.load() for spec in ALGORITHMS.values()}
 
 
 def named(case: Any) -> str:
