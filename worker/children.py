@@ -123,7 +123,9 @@ class Child:
             raise ChildGoneError from error
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             raise ChildGoneError
-        if message["type"] == "started" and self._pid is None:  # Later ones, which may be lies, name nobody to kill.
+        if (
+            message["type"] == "started" and self._pid is None
+        ):  # Only the first is believed: a later one could name another process to kill.
             self._pid = int(message["pid"])
         return message
 
@@ -152,11 +154,11 @@ class Child:
         try:
             self._write(b"stop\n")
         except BrokenPipeError:
-            return  # It ended by itself; the reading side finds out how.
+            return  # It has ended by itself, and whoever reads what it says finds out how.
 
     def answer(self, answer: Mapping[str, Any]) -> None:
         """Answer a question of the child; may be called from any thread."""
-        with contextlib.suppress(BrokenPipeError, ValueError):  # It has ended, or was ended: who watches it finds out.
+        with contextlib.suppress(BrokenPipeError, ValueError):  # It has ended, and whoever watches it finds out.
             self._write(json.dumps(answer).encode() + b"\n")
 
     def _write(self, line: bytes) -> None:
@@ -171,7 +173,7 @@ class Child:
     def processor_seconds(self) -> float:
         """Return the processor time that the child has used with all its threads; 0 if it has ended."""
         try:
-            # Behind the name, which is in brackets and may hold anything.
+            # The fields stand behind the name, which is in brackets and may hold any character.
             fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             return 0.0
@@ -292,7 +294,7 @@ class ChildFactory:
         """Return how much of what has to be compiled is, from 0 to 1; 0 also where nothing has to be."""
         with self._lock:
             if self._control is not None:
-                with contextlib.suppress(OSError):  # there is no news, or nobody to tell some
+                with contextlib.suppress(OSError):  # there is no news, or the fork server is gone
                     if news := self._control.recv(4096, socket.MSG_DONTWAIT):
                         self._compiled = news[-1] / 100
             return self._compiled
@@ -335,9 +337,9 @@ class ChildFactory:
     def _end(self) -> None:
         self._asked_for, self._is_warm, self._compiled = [], False, 0.0
         if self._server is not None:
-            # With what it has just forked and that is nobody's child yet: if it dies before that, it comes to us.
+            # Its whole group, as a child that it has just forked may not be known here yet.
             _kill_group(self._server.pid)
-            self._server.poll()  # It is gone; its object has to know.
+            self._server.poll()  # collects the exit status
             self._server = None
         if self._control is not None:
             self._control.close()

@@ -237,7 +237,7 @@ def _map_ahead(apply: Callable[[Item], Computed], blocks: Iterator[Item]) -> Ite
             while coming:
                 yield coming.popleft().result()
         finally:
-            # who stops early, because the job is to end, does not wait for blocks that nobody has begun
+            # where the caller stops early, because the job is to end, blocks that were not begun are dropped
             executor.shutdown(wait=False, cancel_futures=True)
 
 
@@ -294,7 +294,7 @@ class _Arrow:
         scores, probabilities = _of_said(made)
         columns = [
             pa.array(np.arange(first_row, first_row + len(made.labels))),
-            # never altered, not even where a spreadsheet would take one for a formula: others are joined by it
+            # A key is never altered, even if a spreadsheet takes it for a formula: other tables are joined by it.
             *([] if keys is None else [pa.array(keys.tolist(), pa.string())]),
             pa.array([spelt[label] for label in made.labels], pa.string()),
             pa.array(scores),
@@ -336,7 +336,7 @@ class _JsonLines:
             "null" if probabilities is None else _json_numbers(probabilities),
             *of_classes,
             "}\n",
-            "",  # between them
+            "",  # what Arrow puts between the parts
         )
         self._file.write("".join(lines.to_pylist()).encode())
 

@@ -176,7 +176,7 @@ class Watch:
             self._says_of_encoder = False
             self._keeper.progress(phase, fraction, {})
             return
-        if self._says_of_encoder:  # the same phase and progress are no event of their own
+        if self._says_of_encoder:  # phase and progress have not changed, so progress() would write no event
             self._keeper.note("progress", said | {"phase": WAITING_FOR_ENCODER, "progress": fraction})
         self._says_of_encoder = True
         self._keeper.progress(WAITING_FOR_ENCODER, fraction, said)

@@ -26,11 +26,12 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 _KEY_SECRET = re.compile(rf"({PREFIX}[0-9A-Za-z]{{8}})_[0-9A-Za-z]+")
 _PASSWORD = re.compile(r"(\w://[^\s:/@\"]*:)[^\s/@\"]+@")
+MOST_FRAMES = 30
 
 
-def stack_of(trace: TracebackType | None, frames: int = 30) -> list[str]:
+def stack_of(trace: TracebackType | None) -> list[str]:
     """Return where an exception came from, innermost last, without its message, which may hold data."""
-    return [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(trace)[-frames:]]
+    return [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(trace)[-MOST_FRAMES:]]
 
 
 def hide_secrets(text: str) -> str:
@@ -157,11 +158,11 @@ class StandardErrorHandler(logging.Handler):
                 self.flush()
 
 
-def configure_logging(level: int = logging.INFO) -> None:
+def configure_logging() -> None:
     """Send the logs of the whole process to standard error as JSON."""
     handler = StandardErrorHandler()
     handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     # What no line shows need not be looked up for each (see "Optimization" in the documentation of logging).
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None

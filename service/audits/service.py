@@ -133,7 +133,7 @@ class AuditService:
         with self._database.transaction() as session:
             audits = AuditRepository(session, project_id)
             row, _ = audits.with_job(audit_id)
-            # the job before the audit, as the worker locks them that ends it
+            # locked in the order in which a worker does that ends the job: first the job, then the audit
             if row.pool is None and row.job_id is not None:
                 JobRepository(session, project_id).cancel(row.job_id, keep_best=False)
             audits.lock(audit_id)
@@ -399,7 +399,7 @@ def _verdict(audits: AuditRepository, row: AuditRow, pool: Mapping[str, Any]) ->
         }
         for threshold, verdict in zip(in_order, verdicts, strict=False)
     ]
-    # each proven one is better than those before it; if none is, the first one is spoken of
+    # of the proven thresholds the last one is the best; if none is proven, the first one is spoken of
     best = max(0, sum(verdict.standing == "proven" for verdict in verdicts) - 1)
     return tried[best] | ({"tried": tried} if len(in_order) > 1 else {})
 

@@ -139,7 +139,9 @@ class DatasetService:
         ClientGone
             If the client hung up.
         """
-        if idempotency_key is None:  # else it may be here already, and be what fills the room
+        if (
+            idempotency_key is None
+        ):  # with a key, this very file may have been stored before, and be what takes up the room
             await self._streams.run(self.check_room, project_id, (upload.declared_bytes or 0) - MAX_SURROUNDINGS)
         upload_key, columnar_key = f"uploads/{new_id('blob')}", f"columnar/{new_id('blob')}"
         handed_over = False
@@ -147,7 +149,12 @@ class DatasetService:
             stored = await self._store(upload, upload_key)
             details = upload.details()
             name, format_ = _name(details), _format(details)
-            asked = [stored.sha256, name, format_, details.options]  # what makes two uploads the same request
+            asked = [
+                stored.sha256,
+                name,
+                format_,
+                details.options,
+            ]  # with these alike, two uploads are the same request
             earlier = await self._streams.run(self._find_earlier, project_id, idempotency_key, asked)
             if earlier is not None:
                 return earlier

@@ -71,8 +71,8 @@ def _until_tables_are_free(connection: Connection, action: str, revision: str) -
         time.sleep(AGAIN_SECONDS)
 
 
-def upgrade(url: str, revision: str = "head") -> None:
-    """Run the migrations up to `revision`, one process at a time, and give `service.db.roles` their rights.
+def upgrade(url: str) -> None:
+    """Run all migrations that are due, one process at a time, and give `service.db.roles` their rights.
 
     Several replicas may call this at once: one runs, the others wait for the advisory lock (at most two minutes, then
     `sqlalchemy.exc.OperationalError`) and find nothing left to do. A kill leaves the database at a whole revision.
@@ -84,10 +84,8 @@ def upgrade(url: str, revision: str = "head") -> None:
     ----------
     url : str
         SQLAlchemy address, ``postgresql+psycopg://…``.
-    revision : str, default="head"
-        Target revision.
     """
-    _under_lock(url, "upgrade", revision)
+    _under_lock(url, "upgrade", "head")
 
 
 def downgrade(url: str, revision: str) -> None:

@@ -177,16 +177,11 @@ class JobDispatching:
         )
         return [Doorbell(row.id, row.attempt, row.unheard, row.first) for row in rows]
 
-    def rung_and_waiting(self, session: Session, limit: int = 10) -> list[str]:
-        """Return the ids of the oldest queued jobs that were rung for lately."""
+    def rung_and_waiting(self, session: Session) -> list[str]:
+        """Return the ids of the ten oldest queued jobs that were rung for lately."""
         lately = JobRow.dispatched_at.between(self.now - timedelta(seconds=2 * self.redispatch_seconds), self.now)
-        rows = session.scalars(
-            select(JobRow.id)
-            .where(JobRow.status == "queued", lately)
-            .order_by(JobRow.created_at, JobRow.id)
-            .limit(limit)
-        )
-        return list(rows)
+        waiting = select(JobRow.id).where(JobRow.status == "queued", lately)
+        return list(session.scalars(waiting.order_by(JobRow.created_at, JobRow.id).limit(10)))
 
     def mark_dispatched(self, session: Session, bells: Sequence[Doorbell]) -> None:
         """Note that these were rung for. A job that was claimed meanwhile, even if handed back, is left alone."""

@@ -166,7 +166,7 @@ def _train_once(task: TrainingTask, parts: PartExecutor, watch: Stopwatch) -> Tr
         some = some_unlabelled(task, watch.stopped)
         scores = model.decision.decision_function(X[some])
         unlabelled = decided_unlabelled(model, scores, task)
-        # A model that is trained once more has the queue of that training.
+        # If a second training on all rows follows, that one makes the queue.
         has_queue = not watch.stopped and not (request.refit and len(task.test_rows))
         queue = _queue(task, decision, X, some, scores, estimator.left_out_scores_) if has_queue else None
         weights, kept = _explained(task, model, features, X) if has_queue else (None, None)
@@ -343,7 +343,7 @@ def _fit(
     """The fitted estimator."""
     estimator = task.spec.load()(
         **task.params,
-        objective=replace(task.objective, abstain=None),  # the threshold is the same without it
+        objective=replace(task.objective, abstain=None),  # leaving rows undecided does not change the threshold
         positive=POSITIVE,
         unlabeled=UNLABELLED,
         random_state=task.request.seed % 2**32,
