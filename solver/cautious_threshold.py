@@ -18,14 +18,16 @@ _USUAL_RATE: Final = 1e-3
 
 
 class Distances(NamedTuple):
-    """Where the threshold lies for a rate of a thousandth, in units of what parts the mean scores of both classes.
+    """How far the threshold goes on for each factor of e that the negative rows are too few by to show a rate.
+
+    In units of what parts the mean scores of both classes, for a rate of a thousandth.
 
     Attributes
     ----------
     mean : float
-        Beyond the mean of the negative rows.
+        Beyond the mean of the positive rows, which is one unit above that of the negative ones.
     highest : float
-        Beyond the highest of them.
+        Beyond the highest of the negative rows.
     """
 
     mean: float
@@ -33,7 +35,7 @@ class Distances(NamedTuple):
 
 
 # looked at on draws of labels of the SpamAssassin corpus: `benchmarks/mail_cautious.py`, `benchmarks/results/mail.md`
-USUAL_DISTANCES: Final = Distances(1.2, 0.3)
+USUAL_DISTANCES: Final = Distances(0.08, 0.12)
 
 
 def is_beyond(curve: OperatingCurve, at_most: float) -> bool:
@@ -63,7 +65,8 @@ def cautious_position(curve: OperatingCurve, at_most: float, distances: Distance
     distance = max(0.0, float(scores @ of_positives) / curve.positives - mean)
     distance *= math.log(at_most) / math.log(_USUAL_RATE)
     highest = float(scores[np.flatnonzero(of_negatives)[0]])
-    least = max(mean + distances.mean * distance, highest + distances.highest * distance)
+    lacking = max(0.0, -math.log(curve.negatives * at_most))
+    least = max(mean + (1 + distances.mean * lacking) * distance, highest + distances.highest * lacking * distance)
     finds = curve.true_positives > 0
     enough = np.flatnonzero((curve.thresholds >= least) & finds)
     return int(enough[-1] if len(enough) else np.flatnonzero(finds)[0])

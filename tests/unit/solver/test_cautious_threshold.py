@@ -30,10 +30,14 @@ def test_it_lies_beyond_the_highest_and_beyond_the_mean_of_the_positive_rows() -
     spam = np.linspace(5.0, 15.0, 101)  # mean 10, and 0 of the others
     low = curve_of(np.linspace(-1, 1, 75), spam)
     at = low.thresholds[cautious_position(low, 1e-3)]
-    assert at == pytest.approx(12.0, abs=0.11)
+    assert at == pytest.approx(10 * (1 + 0.08 * np.log(1000 / 75)), abs=0.11)
     high = curve_of(np.append(np.linspace(-1, 1, 75), 11.0), spam)
-    assert high.thresholds[cautious_position(high, 1e-3)] == pytest.approx(11.0 + 0.3 * 10, abs=0.2)
-    assert low.thresholds[cautious_position(low, 1e-2)] == pytest.approx(12.0 * 2 / 3, abs=0.11)
+    above = 0.12 * np.log(1000 / 76) * 10
+    assert high.thresholds[cautious_position(high, 1e-3)] == pytest.approx(11.0 + above, abs=0.2)
+    some = 10 * (1 + 0.08 * np.log(100 / 75))
+    assert low.thresholds[cautious_position(low, 1e-2)] == pytest.approx(some * 2 / 3, abs=0.11)
+    many = curve_of(np.linspace(-1, 1, 750), spam)  # which are nearly enough to show it
+    assert many.thresholds[cautious_position(many, 1e-3)] == pytest.approx(10.2, abs=0.11)
     far = low.thresholds[cautious_position(low, 1e-6)]  # beyond all: what still finds one
     assert far == low.thresholds[1]
 
