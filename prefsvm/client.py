@@ -487,9 +487,11 @@ class Client:
         return _audit(self._connection.post(f"/audits/{quote(_id(audit), safe='')}/seal", {"alias": alias}))
 
     def queue(
-        self, model: Model | str, purpose: Literal["improve", "suspicious"] = "improve", *, n: int = 20
+        self, model: Model | str, purpose: Literal["improve", "suspicious", "mistakes"] = "improve", *, n: int = 20
     ) -> list[QueuedRow]:
-        """Return the rows to label next, or the labelled ones whose label looks wrong: at most 100."""
+        """Return the rows to label next, labelled ones whose label looks wrong, or those of them that the threshold in
+        use calls otherwise: at most 100.
+        """
         found = self._connection.get(f"/models/{quote(_id(model), safe='')}/queue?purpose={purpose}&n={n}")
         _warn(found["warnings"])
         return [_row(QueuedRow, {**item, "dataset": found["dataset"]}) for item in found["items"]]

@@ -1,7 +1,7 @@
 """How numbers and days are written in the language of whoever reads a page, as browsers write them (Unicode CLDR).
 
 The words of the pages are English. But who writes 0,5 reads 1.234 as more than a thousand: so numbers follow the
-language that the browser asks for first, in what the server writes and in the scripts of the pages. The language holds
+language that the browser wants most, in what the server writes and in the scripts of the pages. The language holds
 for a request (`read_in`), so that not each of the many functions that say a number has to be told.
 """
 
@@ -77,17 +77,26 @@ _PARTS = re.compile(
     r"|(?P<number>(?<![\w.,:/])(?<!\w-)(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+)(?:e[+-]?\d+)?(?![\w:/-]|[.,]\d))"
 )
 
+_LANGUAGE: Final = re.compile(r"(?:^|,)[ \t]*([A-Za-z0-9*-]+)[ \t]*(?:;[ \t]*[qQ]=([01](?:\.\d{0,3})?)[ \t]*)?(?=,|$)")
+"""Of a header ``Accept-Language`` (RFC 9110): a language, and how much it is wanted. All else is not read."""
+_MOST_OF_A_HEADER: Final = 1000
+
 
 def locale_of(accepted: str) -> Locale:
-    """Return the locale of a header ``Accept-Language``: that of the first language in it.
+    """Return the locale of a header ``Accept-Language``: that of the language that is wanted most.
 
     Parameters
     ----------
     accepted : str
-        Such as ``de-AT,de;q=0.9,en;q=0.8``.
+        Such as ``de-AT,de;q=0.9,en;q=0.8``. Without a weight it is 1; what has that of 0 is not wanted. Of
+        languages that are wanted alike it is the first.
     """
-    tag = re.split("[,;]", accepted, maxsplit=1)[0].strip().lower()
-    return LOCALES.get(tag) or LOCALES.get(tag.partition("-")[0], ENGLISH)
+    wanted, most = "", 0.0
+    for tag, weight in _LANGUAGE.findall(accepted[:_MOST_OF_A_HEADER]):
+        how_much = float(weight or 1.0)
+        if how_much > most:
+            wanted, most = tag.lower(), how_much
+    return LOCALES.get(wanted) or LOCALES.get(wanted.partition("-")[0], ENGLISH)
 
 
 @contextmanager

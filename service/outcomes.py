@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from solver import percents
 from solver.choices import TARGET_KINDS
 
 CALIBRATION_ROWS, LEFT_OUT_ROWS = "the calibration rows", "the left-out rows"
@@ -18,8 +19,8 @@ STATUSES: Mapping[str, str] = {
     "unmeasured": "not measured: no rows were left out",
 }
 WITH_CONFIDENCE: Mapping[str, str] = {
-    "met": "certified at confidence {confidence:g}",
-    "cannot_certify": "not certified at confidence {confidence:g}",
+    "met": "certified at confidence {confidence}",
+    "cannot_certify": "not certified at confidence {confidence}",
 }
 """Of targets that are asked for with a confidence. What single classes must reach is never certified."""
 WITHOUT_TARGET: Mapping[str, str] = {
@@ -47,7 +48,7 @@ def status_words(objective: Mapping[str, Any], status: str, rows: str = CALIBRAT
         confidence = objective.get("confidence")
         if confidence is not None:
             words = WITH_CONFIDENCE.get(status, words)
-        return words.format(rows=rows, confidence=confidence)
+        return words.format(rows=rows, confidence="" if confidence is None else percents.asked(confidence))
     if not objective.get("floors"):
         words = WITHOUT_TARGET.get(status, words)
     return words.format(rows=rows)

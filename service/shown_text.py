@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from decimal import Decimal
 from typing import Any
 
 from markupsafe import Markup
 
 from service.locales import localized, percentage
+from solver import percents
 
 MOST_CHARACTERS = 2000
 """Of anything that a page shows."""
@@ -58,18 +58,27 @@ def number(value: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a share in percent, with a digit behind the point where it is not whole."""
-    return "–" if share is None else percentage(f"{100 * share:.1f}".removesuffix(".0"))
+    """Return a measured share in percent; see `solver.percents`, also for the others."""
+    return "–" if share is None else _localized(percents.measured(share))
 
 
-def small_percent(share: float) -> str:
-    """Return a share in percent that may be far below one: 0.01 is not 0."""
-    return percentage(f"{100 * share:.4g}")
+def least_percent(bound: float) -> str:
+    """Return in percent what a share is at least: rounded down."""
+    return _localized(percents.at_least(bound))
+
+
+def most_percent(bound: float) -> str:
+    """Return in percent what a share is at most: rounded up."""
+    return _localized(percents.at_most(bound))
 
 
 def asked_percent(share: float) -> str:
     """Return a share that somebody asked for in percent, to the last digit: 0.9999 is not 100%."""
-    return percentage(f"{Decimal(f'{100 * share:.12g}'):f}")
+    return _localized(percents.asked(share))
+
+
+def _localized(share: str) -> str:
+    return percentage(share.removesuffix("%"))
 
 
 def chance(probability: float | None) -> str:

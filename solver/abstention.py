@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from solver import percents
 from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
 from solver.evaluation.counts import ConfusionCounts
 from solver.evaluation.curves import OperatingCurve
@@ -191,7 +192,7 @@ def _chosen(side: _Side, wanted: Abstain, is_to_be_certified: bool, is_better: b
     elif not is_better:
         reason = "the scores tell the classes apart no better than chance"
     elif is_to_be_certified:
-        reason = f"the labelled rows do not prove that {wanted.precision:g} of such rows would be right"
+        reason = f"the labelled rows do not prove that {percents.asked(wanted.precision)} of such rows would be right"
     elif side.is_too_rare:
         reason = (
             f"only {side.own + side.others} rows have a label; with fewer than {FEWEST_ROWS} what was said of the "
@@ -204,17 +205,17 @@ def _chosen(side: _Side, wanted: Abstain, is_to_be_certified: bool, is_better: b
 
 def _too_few(side: _Side, wanted: Abstain) -> str:
     """Why no threshold is likely to be precise enough."""
-    fewest = fewest_rows(wanted.precision)
+    fewest, precision = fewest_rows(wanted.precision), percents.asked(wanted.precision)
     faultless = int(np.max(np.where(side.wrong == 0, side.right, 0)))
     most = int(np.max(side.right + side.wrong))
     if most < fewest:
         return (
-            f"it takes {fewest} labelled rows called so without an error to make {wanted.precision:g} likely, and "
-            f"only {most} would be"
+            f"it takes {fewest} labelled rows called so without an error to make {precision} likely, and only {most} "
+            "would be"
         )
     return (
-        f"there are too many errors to make {wanted.precision:g} likely: without one {fewest} labelled rows called so "
-        f"would do, and the first comes after {faultless}"
+        f"there are too many errors to make {precision} likely: without one {fewest} labelled rows called so would do, "
+        f"and the first comes after {faultless}"
     )
 
 

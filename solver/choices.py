@@ -13,6 +13,9 @@ FALSE_POSITIVE_KINDS: Final = ("false_positive_rate", "ham_loss")
 TARGET_KINDS: Final = ("precision", "recall", "precision_recall", *FALSE_POSITIVE_KINDS)
 """Kinds that are reached or not, and that a confidence goes with."""
 
+SHARES_OF_OBJECTIVES: Final = ("target", "at_most", "precision", "recall", "confidence")
+"""What an objective of a model names that is a share, and said in percent."""
+
 PROMISE_CONFIDENCE: Final = 0.95
 """Level of the bounds of promises and audits where the objective names none."""
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from solver import percents
 from solver.choices import PROMISE_CONFIDENCE
 from solver.classes_report import ClassesFigures, FloorOutcome, MulticlassReport
 from solver.multiclass.choosing import LeftOutProbabilities
@@ -135,7 +136,7 @@ def promise_of_classes(
 def _range(name: str, estimate: Estimate | None) -> str:
     if estimate is None:
         return f"no {name}"
-    return f"{name} {estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+    return f"{name} {percents.with_range(estimate.value, estimate.low, estimate.high)}"
 
 
 def _undecided(figures: ClassesFigures) -> str:
@@ -147,8 +148,12 @@ def _undecided(figures: ClassesFigures) -> str:
 def _of_floors(floors: list[FloorOutcome], objective: ClassObjective) -> str:
     if not floors:
         return ""
-    by = "" if objective.confidence is None else f", with confidence {objective.confidence:g} for all together"
-    missed = [f"{each.measure} {each.target:g} of {each.label!r}" for each in floors if not each.met]
+    by = (
+        ""
+        if objective.confidence is None
+        else f", with confidence {percents.asked(objective.confidence)} for all together"
+    )
+    missed = [f"{each.measure} {percents.asked(each.target)} of {each.label!r}" for each in floors if not each.met]
     if not missed:
         return f"These rows reach what was asked of each class{by}. "
     more = "" if len(missed) <= 5 else f" and {len(missed) - 5} more"

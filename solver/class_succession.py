@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from solver import percents
 from solver.classes_report import AnyReport, ClassesFigures, MulticlassReport
 from solver.report import Estimate, Succession
 from solver.succession import kept, moved
@@ -60,8 +61,8 @@ def _worse(now: MulticlassReport, before: MulticlassReport) -> str | None:
         return None
     said = name.replace("_f1", "-F1")
     return (
-        f"its {said} on left-out rows is {ours.value:.2f} (at most {ours.high:.2f}), that of the older one was "
-        f"{theirs.value:.2f} (at least {theirs.low:.2f})"
+        f"its {said} on left-out rows is {percents.measured(ours.value)} (at most {percents.at_most(ours.high)}), that "
+        f"of the older one was {percents.measured(theirs.value)} (at least {percents.at_least(theirs.low)})"
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solver import percents
 from solver.cautious_threshold import cautious_position, is_beyond
 from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
 from solver.choices import TARGET_KINDS, Certificate, ThresholdRule, rate_name
@@ -220,7 +221,9 @@ class Objective:
     def targets_in_words(self) -> str:
         """The targets as people say them."""
         return " and ".join(
-            f"a {rate_name(self.kind)} of at most {self.at_most:g}" if name == "specificity" else f"{name} {target:g}"
+            f"a {rate_name(self.kind)} of at most {percents.asked(self.at_most or 0.0)}"
+            if name == "specificity"
+            else target_words(name, target)
             for name, target in self.targets.items()
         )
 
@@ -270,20 +273,30 @@ class Objective:
         return (float(met), self.value(counts))
 
 
-def measure_words(name: str, value: float, form: str = ".3g", kind: str = "false_positive_rate") -> str:
-    """Say a measure by the name that was asked for: a specificity as the false positive rate or ham loss."""
+def target_words(name: str, target: float, kind: str = "false_positive_rate") -> str:
+    """Say what was asked of a measure: of a specificity what is missing to one, by the name that was asked for it."""
+    return (
+        f"{rate_name(kind)} {percents.asked(_complement(target))}"
+        if name == "specificity"
+        else f"{name} {percents.asked(target)}"
+    )
+
+
+def measure_words(name: str, value: float, target: float, kind: str = "false_positive_rate") -> str:
+    """Say a measure beside its target, as `target_words` does: where it is short of that, the two read unlike."""
+    word, reached, wanted = name, value, target
     if name == "specificity":
-        return f"{rate_name(kind)} {_complement(value):.3g}"
-    return f"{name} {value:{form}}"
+        word, reached, wanted = rate_name(kind), _complement(value), _complement(target)
+    return f"{word} {percents.measured(reached, wanted if value < target - _SLACK else None)}"
 
 
-def _unlike(name: str, value: float, target: float, kind: str) -> str:
-    """Say a measure that misses its target, with enough digits to differ from the target."""
-    if name != "specificity":
-        return measure_words(name, value, ".3f", kind)
-    missed, asked = _complement(value), _complement(target)
-    digits = next((digits for digits in range(3, 13) if float(f"{missed:.{digits}g}") != asked), 3)
-    return f"{rate_name(kind)} {missed:.{digits}g}"
+def _bound_words(name: str, bound: float, kind: str) -> str:
+    """Say what a measure can be counted on to be, rounded to the safe side."""
+    return (
+        f"{rate_name(kind)} {percents.at_most(_complement(bound))}"
+        if name == "specificity"
+        else f"{name} {percents.at_least(bound)}"
+    )
 
 
 def _complement(share: float) -> float:
@@ -486,8 +499,10 @@ def _point(threshold: float, counts: ConfusionCounts, objective: Objective) -> C
 
 def _missed_words(name: str, reached: float, target: float, kind: str) -> str:
     if name == "specificity":
-        return f"a {rate_name(kind)} of {_complement(reached):.3g} where at most {_complement(target):g} was asked"
-    return f"{name} {reached:.3f} where {target:g} was asked"
+        wanted = _complement(target)
+        rate = percents.measured(_complement(reached), wanted)
+        return f"a {rate_name(kind)} of {rate} where at most {percents.asked(wanted)} was asked"
+    return f"{name} {percents.measured(reached, target)} where {percents.asked(target)} was asked"
 
 
 def _from_position(curve: OperatingCurve, position: int, objective: Objective) -> ChosenThreshold:
@@ -714,16 +729,16 @@ def _uncertified(curve: OperatingCurve, objective: Objective) -> ChosenThreshold
     else:
         position = int(np.argmax(_reached(objective, bounds)))
     supported = " and ".join(
-        _unlike(name, float(bounds[name][position]), target, objective.kind)
+        _bound_words(name, float(bounds[name][position]), objective.kind) for name in objective.targets
+    )
+    wanted = " and ".join(
+        f"at most {percents.asked(_complement(target))}" if name == "specificity" else percents.asked(target)
         for name, target in objective.targets.items()
     )
-    asked = " and ".join(
-        f"at most {_complement(target):g}" if name == "specificity" else f"{target:g}"
-        for name, target in objective.targets.items()
-    )
+    sure = percents.asked(confidence)
     return ChosenThreshold(
         float(curve.thresholds[position]),
         curve.counts(position),
         "cannot_certify" if reaches.any() else "preference_unmet",
-        f"The calibration rows support {supported} at confidence {confidence:g}, where {asked} was asked.",
+        f"The calibration rows support {supported} at confidence {sure}, where {wanted} was asked.",
     )

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
+from solver import percents
 from solver.audits import rows_to_prove
 from solver.chances import LIKELY, WORTH_FOR_CHANCES
 from solver.choices import PROMISE_CONFIDENCE, PromiseLevel, ThresholdRule
@@ -22,7 +23,7 @@ from solver.operating_point import Objective, PointStatus
 from solver.positive_unlabelled.left_out import FoundCurve
 from solver.positive_unlabelled.share import FEWEST_POSITIVES, ShareEstimate
 from solver.promise import as_asked, audit_advice, counted_on
-from solver.report import Estimate, FoundPoints, Needs, PositivesOnly, Promise, percent
+from solver.report import Estimate, FoundPoints, Needs, PositivesOnly, Promise
 from solver.typing import FloatArray
 
 _DRAWS: Final = 1000
@@ -313,8 +314,9 @@ def _known(known: OnlyPositives, place: int) -> str:
     said = (
         f"No negative row is labelled. Of {curve.positives:,} labelled positive rows, each left out once, "
         f"{curve.found[place]:,} are called positive, and of {curve.unlabelled:,} unlabelled rows, left out likewise, "
-        f"{float(rates.called):.0%}. The recall is as good as the labelled rows are {_AT_RANDOM}; precision and all "
-        f"else follow from it with the share of positives among the unlabelled rows: {_share_words(known.share)}."
+        f"{percents.measured(float(rates.called))}. The recall is as good as the labelled rows are {_AT_RANDOM}; "
+        "precision and all else follow from it with the share of positives among the unlabelled rows: "
+        f"{_share_words(known.share)}."
     )
     if known.share.is_given or known.share.is_useful:
         return said
@@ -323,8 +325,12 @@ def _known(known: OnlyPositives, place: int) -> str:
 
 def _share_words(share: ShareEstimate) -> str:
     if share.is_given:
-        return f"{share.value:.3g}, as it was given"
-    return f"{share.value:.2f}, as it is estimated ({share.low:.2f} to {share.high:.2f})"
+        return f"{percents.asked(share.value)}, as it was given"
+    return f"{percents.measured(share.value)}, as it is estimated ({_range(share)})"
+
+
+def _range(share: ShareEstimate) -> str:
+    return f"{percents.measured(share.low)} to {percents.measured(share.high)}"
 
 
 def _promised(
@@ -354,8 +360,8 @@ def _promised(
     wanted = wanted[0].upper() + wanted[1:]
     verb = "is" if len(objective.targets) == 1 else "are"
     said = {
-        "likely": f"{wanted} {verb} likely to hold on rows like the unlabelled ones (chance {percent(chance)})",
-        "open": f"{wanted} may hold on rows like the unlabelled ones (chance {percent(chance)})",
+        "likely": f"{wanted} {verb} likely to hold on rows like the unlabelled ones (chance {percents.odds(chance)})",
+        "open": f"{wanted} may hold on rows like the unlabelled ones (chance {percents.odds(chance)})",
     }.get(level, f"{wanted} {verb} not reached")
     advice = " A lower target, or labels of some rows that chance has drawn, would help."
     if needs is not None and needs.checked_rows is not None:
@@ -366,8 +372,8 @@ def _promised(
 def share_below(share: float) -> str:
     """Say that a share may have been meant of all rows, where it is less than what is labelled of these."""
     return (
-        f"positive_share is {share:.3g}, less than the share of all rows that is labelled positive: it is the share of "
-        "positives among the unlabelled rows only"
+        f"positive_share is {percents.asked(share)}, less than the share of all rows that is labelled positive: it is "
+        "the share of positives among the unlabelled rows only"
     )
 
 
@@ -388,20 +394,20 @@ def warnings_of(known: OnlyPositives, place: int, estimated: ShareEstimate, copi
     called = curve.called[place] / curve.unlabelled
     found = []
     if called >= _MOST or (called >= _MUCH and called > share.high + _MORE):
-        found.append(f"the model calls {called:.0%} of the unlabelled rows positive")
+        found.append(f"the model calls {percents.measured(called)} of the unlabelled rows positive")
     if curve.positives < FEWEST_POSITIVES:
         found.append(f"only {curve.positives} labelled positive rows: the threshold is uncertain")
     if share.is_given and share.value > estimated.high:
         found.append(
-            f"positive_share is {share.value:.3g}, but more than about {estimated.high:.2f} of the unlabelled rows "
-            "cannot be positive: too many of them look like no labelled row"
+            f"positive_share is {percents.asked(share.value)}, but more than about {percents.measured(estimated.high)} "
+            "of the unlabelled rows cannot be positive: too many of them look like no labelled row"
         )
     if share.is_given and share.value < curve.positives / (curve.positives + known.rows):
         found.append(share_below(share.value))
     if not share.is_useful:
         found.append(
             "the share of positives among the unlabelled rows is not to be had from these scores "
-            f"({share.low:.2f} to {share.high:.2f}): give positive_share, or label some rows that chance has drawn"
+            f"({_range(share)}): give positive_share, or label some rows that chance has drawn"
         )
     if copies:
         found.append(f"{copies:,} unlabelled row(s) are the same as one that is labelled positive")

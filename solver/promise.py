@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from solver import percents
 from solver.audits import rows_to_prove
 from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
 from solver.choices import PROMISE_CONFIDENCE, Certificate, PromiseLevel, rate_name
@@ -27,7 +28,6 @@ from solver.report import (
     Promise,
     PromisedAbstention,
     PromisedSide,
-    percent,
 )
 from solver.typing import FloatArray
 
@@ -317,11 +317,11 @@ def _sentence(
     wanted = objective.targets_in_words
     verb = "is" if len(objective.targets) == 1 else "are"
     if level == "proven":
-        said = f"{_capital(wanted)} {verb} proven for new rows like the labelled ones, with confidence {confidence:g}."
-        return said, ""
+        sure = percents.asked(confidence)
+        return f"{_capital(wanted)} {verb} proven for new rows like the labelled ones, with confidence {sure}.", ""
     if level == "missed":
         return f"The labelled rows reach {_reached(objective, counts)}, where {wanted} was asked. {counted}.", less
-    odds = "" if chance is None else f" (chance {percent(chance)})"
+    odds = "" if chance is None else f" (chance {percents.odds(chance)})"
     advice = _advice(objective, counts, needs, positive, wanted, unlabelled)
     if level == "likely":
         said = f"{_capital(wanted)} {verb} likely to hold on new rows{odds}, not proven"
@@ -338,16 +338,9 @@ def counted_on(bounds: Mapping[str, float], kind: str) -> str:
     """Say what can be counted on, as a sentence without its full stop; `kind` is that of the objective."""
     names = _NAMES | {"false_positive_rate": f"a {rate_name(kind)} of at most"}
     return "What you can count on is " + " and ".join(
-        f"{names[name]} {_rounded(name, bound)}" for name, bound in bounds.items()
+        f"{names[name]} {percents.at_most(bound) if name == 'false_positive_rate' else percents.at_least(bound)}"
+        for name, bound in bounds.items()
     )
-
-
-def _rounded(name: str, bound: float) -> str:
-    """A bound with the digits that it is worth, rounded to the safe side."""
-    if name != "false_positive_rate":
-        return f"{bound:.2f}"
-    digits = max(2, 1 - math.floor(math.log10(max(bound, 1e-9))))
-    return f"{math.ceil(bound * 10**digits - 1e-9) / 10**digits:.{digits}f}"
 
 
 def _cost_sentence(objective: Objective, counts: Counts, positive: str, bound: float) -> str:
@@ -370,9 +363,9 @@ def _cost_sentence(objective: Objective, counts: Counts, positive: str, bound: f
 
 def _abstention_words(promised: PromisedAbstention, chosen: Abstention, confidence: float) -> str:
     """What can be relied on of both labels, and how many rows get none."""
-    wanted = f"{chosen.precision:g}"
+    wanted = percents.asked(chosen.precision)
     said = {
-        "proven": f"at least {wanted} are right, which is proven with confidence {confidence:g}",
+        "proven": f"at least {wanted} are right, which is proven with confidence {percents.asked(confidence)}",
         "likely": f"at least {wanted} are likely to be right",
         "open": f"it is not likely enough that {wanted} are right",
     }
@@ -381,17 +374,19 @@ def _abstention_words(promised: PromisedAbstention, chosen: Abstention, confiden
         if side.level is None:
             parts.append(f"no row is called {side.label!r}: {called.reason}")
             continue
-        odds = f" (chance {percent(side.chance)})" if side.level != "proven" and side.chance is not None else ""
+        odds = f" (chance {percents.odds(side.chance)})" if side.level != "proven" and side.chance is not None else ""
         parts.append(f"of the rows called {side.label!r} {said[side.level]}{odds}")
-    share, low, high = (f"{100 * each:.0f}" for each in vars(promised.undecided).values())
-    left = "no row" if chosen.undecided == 0 else f"{share}% of the rows"
-    return f"{_capital('; '.join(parts))}. Left undecided: {left} ({low} to {high}%)."
+    share, low, high = map(percents.measured, vars(promised.undecided).values())
+    left = "no row" if chosen.undecided == 0 else f"{share} of the rows"
+    return f"{_capital('; '.join(parts))}. Left undecided: {left} ({low} to {high})."
 
 
 def _reached(objective: Objective, counts: Counts) -> str:
     """What rows reach of the targets."""
     reached = {name: _rate(*_hits_and_misses(name, counts, objective)) for name in objective.targets}
-    return " and ".join(measure_words(name, share, kind=objective.kind) for name, share in reached.items())
+    return " and ".join(
+        measure_words(name, share, objective.targets[name], objective.kind) for name, share in reached.items()
+    )
 
 
 def _capital(text: str) -> str:
@@ -424,7 +419,7 @@ def _advice(
     if _lacks_negatives(objective, counts):
         return f" Label at least {FEWEST_NEGATIVES} of them."
     if 1.0 in objective.targets.values():
-        ask = "at most 0.01" if objective.specificity_target == 1.0 else "0.99"
+        ask = "at most 1%" if objective.specificity_target == 1.0 else "99%"
         return f" However many labels there are, they never prove that there is no error at all: ask for {ask}, say."
     if needs is None:
         if objective.specificity_target > 0 and counts.false_positives == 0:

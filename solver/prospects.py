@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from solver import percents
 from solver.chances import LIKELY, WORTH_FOR_CHANCES, Share
 from solver.choices import FEWEST_OF_A_CLASS
-from solver.operating_point import Objective, measure_words
-from solver.report import percent
+from solver.operating_point import Objective, target_words
 
 _MOST_ROWS: Final = 100_000
 """More than these are not asked for."""
@@ -35,19 +35,21 @@ def too_few_for(
         of_negatives = name == "specificity"
         rows = negatives if of_negatives else positives
         whose = f"labelled rows that are not {positive!r}" if of_negatives else f"labelled {positive!r} rows"
-        wanted = measure_words(name, target, kind=objective.kind)
+        wanted = target_words(name, target, objective.kind)
         fewer = "a higher rate" if of_negatives else "a lower target"
         if target == 1.0:
             continue  # no number of labels would do, which is said elsewhere
         if objective.confidence is not None:
             testing, fewest = _fewest_to_certify(objective, objective.confidence, target, test_fraction)
             if rows - _held_out(rows, test_fraction) < testing:
-                sure = f"certify {wanted} with confidence {objective.confidence:g}, even without an error among them"
-                return f"{rows} {whose} are too few to {sure}; it takes {_some(fewest)}, or {fewer}"
+                sure = (
+                    f"{wanted} with confidence {percents.asked(objective.confidence)}, even without an error among them"
+                )
+                return f"{rows} {whose} are too few to certify {sure}; it takes {_some(fewest)}, or {fewer}"
         elif (chance := _best_chance(rows, target, test_fraction)) < LIKELY:
-            odds = f"even without an error among them it would hold with a chance of {percent(chance)} at most"
+            best = f"even without an error among them it would hold with a chance of {percents.odds(chance)} at most"
             fewest = _fewest_to_be_likely(target, test_fraction)
-            return f"{rows} {whose} are too few to promise {wanted}: {odds}; it takes {_some(fewest)}, or {fewer}"
+            return f"{rows} {whose} are too few to promise {wanted}: {best}; it takes {_some(fewest)}, or {fewer}"
     return None
 
 

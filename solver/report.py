@@ -595,11 +595,6 @@ class Needs(JsonObject):
         return self.checked_rows is not None and self.random_labels > 0 and self.checked_rows <= self.random_labels
 
 
-def percent(chance: float) -> str:
-    """Whole percents, rounded down, so that what is not called likely is not said to be as likely as that."""
-    return "under 1%" if chance < 0.01 else "over 99%" if chance > 0.99 else f"{math.floor(100 * chance + 1e-9)}%"
-
-
 @dataclass(frozen=True, kw_only=True)
 class PromisedSide(JsonObject):
     """How many of the rows that get a label get the right one, where rows may be left undecided."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Final
 
-from solver.choices import FALSE_POSITIVE_KINDS, TARGET_KINDS, rate_name
+from solver import percents
+from solver.choices import FALSE_POSITIVE_KINDS, SHARES_OF_OBJECTIVES, TARGET_KINDS, rate_name
 from solver.report import Classes, ComparedRows, Estimate, Measures, ReportedPoint, Succession
 
 FEW_ROWS: Final = 20
@@ -23,6 +24,7 @@ FEWEST_ROWS: Final = 5
 MOST_COLUMNS: Final = 10
 """Named in a sentence."""
 _TINY: Final = 1e-12
+_COST: Final = "cost of a row"
 _LEVELS: Final = ("missed", "open", "likely", "proven")
 # what is known of points that were stored without a promise
 _LEVEL_OF_STATUS: Final = {"met": "likely", "cannot_certify": "open", "preference_unmet": "missed"}
@@ -125,12 +127,13 @@ def _asked(objective: dict[str, Any]) -> dict[str, Any]:
 def _words(objective: dict[str, Any]) -> str:
     said = {"target": "", "at_most": "at most "}
     numbers = [
-        f"{said.get(name, name.replace('_', ' ') + ' ')}{value:g}"
+        said.get(name, f"{name.replace('_', ' ')} ")
+        + (percents.asked(value) if name in SHARES_OF_OBJECTIVES else f"{value:g}")
         for name, value in objective.items()
         if name not in ("kind", "abstain")
     ]
     if "abstain" in objective:
-        numbers.append(f"undecided below precision {objective['abstain']['precision']:g}")
+        numbers.append(f"undecided below precision {percents.asked(objective['abstain']['precision'])}")
     return " ".join([str(objective["kind"]).replace("_", " "), *numbers])
 
 
@@ -163,14 +166,15 @@ def _lower_figure(now: ReportedPoint, before: ReportedPoint) -> str | None:
     if highest >= 0:
         return None
     return (
-        f"its {word} on its calibration rows is {_interval(ours)}, that of the older one on its own {_interval(theirs)}"
+        f"its {word} on its calibration rows is {_interval(ours, word)}, that of the older one on its own "
+        f"{_interval(theirs, word)}"
     )
 
 
 def _figure(objective: dict[str, Any]) -> tuple[str, Callable[[Measures | None], Estimate | None]]:
     """Return the figure that an objective without a target speaks of: its name, and what it is of measures."""
     if objective["kind"] == "cost":
-        return "cost of a row", lambda of: None if of is None else of.cost
+        return _COST, lambda of: None if of is None else of.cost
     if objective["kind"] == "f_beta" and objective["beta"] != 1:
         beta = float(objective["beta"])
         return f"F{beta:g}", lambda of: None if of is None else f_beta(of, beta)
@@ -195,8 +199,10 @@ def f_beta(of: Measures, beta: float) -> Estimate | None:
     return Estimate(1 / inverse, 1 / (inverse + above), min(1.0, 1 / max(inverse - below, 1.0)))
 
 
-def _interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+def _interval(estimate: Estimate, word: str) -> str:
+    if word == _COST:
+        return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    return percents.with_range(estimate.value, estimate.low, estimate.high)
 
 
 def _shown(rows: ComparedRows | None) -> str | None:
@@ -207,7 +213,10 @@ def _shown(rows: ComparedRows | None) -> str | None:
 
 
 def _on_rows(rows: ComparedRows | None, why_none: str, objective: dict[str, Any]) -> str:
-    """Say which model the common rows show to be better, and the figures that the objective speaks of."""
+    """Say which model the common rows show to be better, and the figures of both that the objective speaks of.
+
+    A figure that one of them has not, as it flags none of these rows or none is there to be found, is left out.
+    """
     if rows is None:
         return f"no common rows to compare on ({why_none})" if why_none else "no common rows to compare on"
     kind = str(objective["kind"])
@@ -217,12 +226,14 @@ def _on_rows(rows: ComparedRows | None, why_none: str, objective: dict[str, Any]
     if kind in FALSE_POSITIVE_KINDS:
         told.append((rate_name(kind), attrgetter("false_positive_rate")))
     told.append(_figure(objective))
-    figures = ", ".join(f"{word} {_value(of(rows.before))} → {_value(of(rows.now))}" for word, of in told)
+    known = [(word, was, now) for word, of in told if (was := of(rows.before)) and (now := of(rows.now))]
+    figures = ", ".join(f"{word} {_value(was, word)} → {_value(now, word)}" for word, was, now in known)
+    figures = f": {figures}" if figures else ""
     if (shown := _shown(rows)) is not None:
-        return f"{shown} on {rows.n} common rows: {figures}"
+        return f"{shown} on {rows.n} common rows{figures}"
     common = "1 common row" if rows.n == 1 else f"{rows.n} common rows"
-    return f"not shown to be worse ({common} cannot tell: {figures})"
+    return f"not shown to be worse ({common} cannot tell{figures})"
 
 
-def _value(estimate: Estimate | None) -> str:
-    return "undefined" if estimate is None else f"{estimate.value:.2f}"
+def _value(estimate: Estimate, word: str) -> str:
+    return f"{estimate.value:.2f}" if word == _COST else percents.measured(estimate.value)

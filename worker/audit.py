@@ -195,8 +195,8 @@ def _thresholds(job: JobSpec, model: Model, scores: FloatArray) -> list[float] |
         if kind == "precision" and not np.any(scores > each):
             raise UnrunnableJobError(
                 "nothing_called_positive",
-                f"by the threshold {each:g} none of the {len(scores)} unlabelled rows is called {model.classes[1]}: "
-                "there is no precision",
+                f"by the threshold {each:g} none of the {len(scores)} unlabelled rows is called "
+                f"{str(model.classes[1])!r}: there is no precision",
             )
     return thresholds
 

@@ -54,7 +54,8 @@ Purpose = Annotated[
     QueuePurpose,
     Query(
         description="`improve`: unlabelled rows, half of them drawn at random, half those that teach the model most. "
-        "`suspicious`: labelled rows whose label models that have not seen it think unlikely."
+        "`suspicious`: labelled rows whose label models that have not seen it think unlikely. `mistakes`: those of "
+        "them that the threshold in use calls otherwise (of two classes)."
     ),
 ]
 HowMany = Annotated[int, Query(ge=1, le=100, description="Rows, at most.")]

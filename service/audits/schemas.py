@@ -229,7 +229,7 @@ EXAMPLE_AUDIT: JsonDict = {
         "negative": "ham",
         "warnings": [],
     },
-    "statement": "of the 420 unlabelled rows that the model calls 'spam', at least 0.95 are 'spam'",
+    "statement": "of the 420 unlabelled rows that the model calls 'spam', at least 95% are 'spam'",
     "answered": 58,
     "corrected": 0,
     "verdict": {
@@ -239,8 +239,8 @@ EXAMPLE_AUDIT: JsonDict = {
         "threshold": 0.31,
         "thresholds": None,
         "next_threshold": None,
-        "sentence": "proven after 58 rows: of the 420 unlabelled rows that the model calls 'spam', at least 0.95 are "
-        "'spam' (confidence 0.95)",
+        "sentence": "proven after 58 rows: of the 420 unlabelled rows that the model calls 'spam', at least 95% are "
+        "'spam' (confidence 95%)",
     },
     "job": "job_0192f0c1d5a67b3e8f0a1b2c3d4e5f63",
     "error": None,

@@ -26,6 +26,7 @@ from service.cli.support import (
     wait_for,
 )
 from service.cli.words import UNDECIDED
+from solver import percents
 
 if TYPE_CHECKING:
     from service.cli.client import Connection
@@ -205,7 +206,8 @@ def _bound_words(found: dict[str, Any]) -> str:
     kind, bound = found["objective"]["kind"], found["verdict"]["bound"]
     if kind == "cost":
         return f"at most {bound:.4g} a row"
-    return f"{kind} at most {bound:.4g}" if "at_most" in found["objective"] else f"{kind} at least {bound:.3f}"
+    is_rate = "at_most" in found["objective"]
+    return f"{kind} at most {percents.at_most(bound)}" if is_rate else f"{kind} at least {percents.at_least(bound)}"
 
 
 def _print_verdict(found: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from service.cli.reading import OF_ROWS, UNSAID, ReadingOptions, open_csv, says_
 from service.cli.support import DEFAULT_URL, Url, fail, open_client, print_table, short_time, wait_for
 from service.cli.words import UNDECIDED
 from service.ingest.labels import composed, contradiction, number_label, shortened
+from solver import percents
 
 if TYPE_CHECKING:
     from service.cli.client import Connection
@@ -163,7 +164,7 @@ def alias_shadow(
     """Show how the shadow of an alias would have answered."""
     with open_client(url) as client:
         found = client.get(f"/aliases/{quote(alias, safe='')}/shadow?limit={latest}")
-    share = "" if found["disagreement_share"] is None else f" ({found['disagreement_share']:.1%})"
+    share = "" if found["disagreement_share"] is None else f" ({percents.measured(found['disagreement_share'])})"
     print(f"{found['disagreements']} of {found['rows']} rows differ{share}; {found['dropped']} dropped, ", end="")
     print(f"{found['failed']} do not fit")
     pairs = [(pair["label"] or UNDECIDED, pair["shadow_label"] or UNDECIDED, pair["rows"]) for pair in found["pairs"]]

@@ -25,6 +25,7 @@ from service.cli.words import (
     reasons,
     refit_words,
 )
+from solver import percents
 from solver.classes_report import MulticlassReport, is_of_several
 from solver.report import Measures, Report, ReportedPoint, Succession
 
@@ -88,7 +89,7 @@ def _status(job: dict[str, Any]) -> str:
     """Say where a job is; of one that somebody has cancelled, that it ends."""
     if job["status"] != "running":
         return str(job["status"])
-    return f"{'running' if job['cancel_requested_at'] is None else 'cancelling'} {job['progress']:.0%}"
+    return f"{'running' if job['cancel_requested_at'] is None else 'cancelling'} {percents.done(job['progress'])}"
 
 
 def _ended(job: dict[str, Any]) -> str:
@@ -223,8 +224,7 @@ def print_model(client: Connection, model: dict[str, Any]) -> None:
     print_measures(("calibration", point.calibration), (tested, report.test), called=called)
     if report.positives_only is not None:
         known = [
-            (name, f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})")
-            for name, each in report.positives_only.figures
+            (name, percents.decimals(each.value, each.low, each.high)) for name, each in report.positives_only.figures
         ]
         print_table("", ("as trained, no negative row seen", "with a 95 % interval"), known)
         print(report.positives_only.sentence)

@@ -26,8 +26,14 @@ WHY = {
 NOTHING = {
     "improve": "each row of the list has an answer: prefsvm retrain learns them, and makes a new list",
     "suspicious": "no label looks wrong, or each that did has an answer",
+    "mistakes": "the threshold in use calls no such row otherwise, or each has an answer",
 }
 """What is said where a list is empty and the service does not say why."""
+LABELLED = {
+    "suspicious": "labels that look wrong",
+    "mistakes": "labels that look wrong, where the threshold in use calls the row otherwise",
+}
+"""Lists of rows that have a label, and what stands over them."""
 LEAST_SHOWN, LONGEST_KEY = 20, 20
 """Characters, at least of what a row holds and at most of its key, in the table."""
 
@@ -35,8 +41,11 @@ LEAST_SHOWN, LONGEST_KEY = 20, 20
 def queue(
     model: Annotated[str, typer.Argument(help="Alias or id (mdl_…) of the model.")],
     purpose: Annotated[
-        Literal["improve", "suspicious"],
-        typer.Option(help="Rows to label next, or labelled rows whose label looks wrong."),
+        Literal["improve", "suspicious", "mistakes"],
+        typer.Option(
+            help="Rows to label next, labelled rows whose label looks wrong, or those of them that the threshold in "
+            "use calls otherwise."
+        ),
     ] = "improve",
     n: Annotated[int, typer.Option("--rows", "-n", min=1, max=100, help="Rows, at most.")] = 20,
     ask: Annotated[
@@ -128,7 +137,7 @@ def _say_sent(sent: int, alias: str) -> None:
 
 def _print(found: dict[str, Any], model: dict[str, Any]) -> None:
     """Print a line a row: what it holds first, as much as the terminal has room for."""
-    classes, is_labelled = model["report"]["classes"], found["purpose"] == "suspicious"
+    classes, is_labelled = model["report"]["classes"], found["purpose"] != "improve"
     # of several classes a probability is that of the label, or of what the model is nearest to
     positive = None if isinstance(classes, list) else classes["positive"]
     columns = ("label", "its probability", "row") if is_labelled else ("called", "probability", "why", "row")
@@ -145,7 +154,7 @@ def _print(found: dict[str, Any], model: dict[str, Any]) -> None:
     rows = [(_cut(_held(item), room), *cell) for item, cell in zip(found["items"], cells, strict=True)]
     threshold = (model.get("abstain_probabilities") or {"upper": model.get("threshold_probability")})["upper"]
     said = "" if threshold is None else f"; {positive!r} is said from a probability of {threshold:.2g} on"
-    print_table("labels that look wrong" if is_labelled else f"rows to label next{said}", ("holds", *columns), rows)
+    print_table(LABELLED.get(found["purpose"], f"rows to label next{said}"), ("holds", *columns), rows)
     if is_labelled:
         print("its probability is that of the label, by models that have not seen it")
     for word in dict.fromkeys(cell[2] for cell in cells if not is_labelled):

@@ -29,6 +29,7 @@ from service.cli.support import (
     short_value,
 )
 from service.cli.words import abstain_words, objective_words, outcome_words, promise_words, reasons
+from solver import percents
 from solver.report import ReportedPoint
 
 ModelName = Annotated[str, typer.Argument(help="Id (mdl_…) or alias of a model.")]
@@ -333,7 +334,7 @@ def _estimated(prior: dict[str, float | None]) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "unknown" if share is None else f"{share:.1%}"
+    return "unknown" if share is None else percents.measured(share)
 
 
 def download_card(

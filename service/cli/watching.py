@@ -11,6 +11,7 @@ import typer
 from service.cli.advice import print_failure, print_notes
 from service.cli.names import path_of
 from service.cli.support import DEFAULT_URL, Url, download, fail, open_client, print_table, short_time
+from solver import percents
 
 BatchId = Annotated[str, typer.Argument(help="Id of the batch (job_…).")]
 batches_app = typer.Typer(help="Predictions of whole data sets (prefsvm batch).")
@@ -80,7 +81,7 @@ def _print_batches(found: list[dict[str, Any]]) -> None:
         (
             b["id"],
             b["status"],
-            f"{b['progress']:.0%}",
+            percents.done(b["progress"]),
             short_time(b["created_at"]),
             b["model"],
             b["dataset"],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from service.outcomes import CALIBRATION_ROWS, status_words
-from solver.report import Abstention, Estimate, FeedbackReport, Refit, ReportedPoint, percent
+from solver import percents
+from solver.report import Abstention, Estimate, FeedbackReport, Refit, ReportedPoint
 
 MOST_FLOORS = 5
 """What is asked of single classes, named in a line."""
@@ -16,25 +17,26 @@ UNDECIDED = "undecided"
 def objective_words(objective: dict[str, Any]) -> str:
     """Say what was asked for."""
     abstain = objective.get("abstain")
-    undecided = "" if abstain is None else f", undecided below precision {abstain['precision']:g}"
+    undecided = "" if abstain is None else f", undecided below precision {percents.asked(abstain['precision'])}"
     return _aim_words(objective) + undecided
 
 
 def _aim_words(objective: dict[str, Any]) -> str:
     match objective:
         case {"kind": "precision" | "recall" as kind, "target": target}:
-            return f"{kind} {target:g}{_confidence_words(objective)}"
+            return f"{kind} {percents.asked(target)}{_confidence_words(objective)}"
         case {"kind": "precision_recall", "precision": precision, "recall": recall}:
-            return f"precision {precision:g} and recall {recall:g}{_confidence_words(objective)}"
+            both = f"precision {percents.asked(precision)} and recall {percents.asked(recall)}"
+            return both + _confidence_words(objective)
         case {"kind": "false_positive_rate" | "ham_loss" as kind, "at_most": at_most}:
-            return f"{kind.replace('_', ' ')} at most {at_most:g}{_confidence_words(objective)}"
+            return f"{kind.replace('_', ' ')} at most {percents.asked(at_most)}{_confidence_words(objective)}"
         case {"kind": "f1"}:
             return "best F1"
         case {"kind": "f_beta", "beta": beta}:
             return f"best F-beta, beta {beta:g}"
         case {"kind": "macro_f1" | "accuracy" | "cost" as kind, **rest} if kind != "cost" or "costs" in rest:
             floors = [
-                f"{name} {target:g} of {label!r}"
+                f"{name} {percents.asked(target)} of {label!r}"
                 for label, each in (objective.get("floors") or {}).items()
                 for name, target in each.items()
             ]
@@ -48,7 +50,7 @@ def _aim_words(objective: dict[str, Any]) -> str:
 
 def _confidence_words(objective: dict[str, Any]) -> str:
     confidence, certificate = objective.get("confidence"), objective.get("certificate")
-    return (f" with confidence {confidence:g}" if confidence is not None else "") + (
+    return (f" with confidence {percents.asked(confidence)}" if confidence is not None else "") + (
         f" ({certificate})" if certificate is not None else ""
     )
 
@@ -57,7 +59,7 @@ def audit_words(objective: dict[str, Any], confidence: float) -> str:
     """Say what an audit is to prove."""
     if objective["kind"] == "cost":
         costs = f"{objective['false_negative']:g}:{objective['false_positive']:g}"
-        return f"cost {costs} at most {objective['at_most']:g} with confidence {confidence:g}"
+        return f"cost {costs} at most {objective['at_most']:g} with confidence {percents.asked(confidence)}"
     return objective_words({**objective, "confidence": confidence})
 
 
@@ -72,7 +74,7 @@ def promise_words(point: dict[str, Any]) -> str:
 
 
 def _level_words(level: str, chance: float | None) -> str:
-    return level if chance is None or level not in ("likely", "open") else f"{level} (chance {percent(chance)})"
+    return level if chance is None or level not in ("likely", "open") else f"{level} (chance {percents.odds(chance)})"
 
 
 def audit_command(model: dict[str, Any], point: ReportedPoint) -> str | None:
@@ -136,7 +138,7 @@ def feedback_words(told: FeedbackReport) -> str:
 
 def interval_words(estimate: Estimate | None) -> str:
     """Say a measure with its interval."""
-    return "undefined" if estimate is None else f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    return "undefined" if estimate is None else percents.decimals(estimate.value, estimate.low, estimate.high)
 
 
 def refit_words(told: Refit) -> str:

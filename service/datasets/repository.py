@@ -41,6 +41,8 @@ _TOLD = type_coerce(_EACH.c.told, JSONB)
 _VALUE_COUNT = func.jsonb_array_length(
     func.jsonb_path_query_array(_TOLD["values"], cast("$.keyvalue()", JSONPATH), cast({}, JSONB), True)
 )
+_NAMES_OF_LABELS = r"^\W*(y|class(es)?|(\w*[\W_])?(labels?|targets?)([\W_]\w*)?)\W*$"
+"""What columns of labels are called, such as ``label``, ``is_target`` and ``Class``."""
 _SUMMARY = (
     *(DatasetRow.id, DatasetRow.name, DatasetRow.format, DatasetRow.layout),
     *(DatasetRow.bytes, DatasetRow.sha256, DatasetRow.rows, DatasetRow.created_at),
@@ -91,11 +93,26 @@ class DatasetRepository(ResourceRepository[DatasetRow]):
         return self._session.scalars(statement.order_by(_EACH.c.place)).all()
 
     def likely_targets(self, dataset_id: str, most: int) -> Sequence[dict[str, Any]]:
-        """Return some of the columns that may hold labels, those that look most like it first."""
-        unlike = (
+        """Return some of the columns that may hold labels, those that look most like it first.
+
+        Of those with few different values first one that is called so, then one that half of the rows or more have no
+        value in, as labels are few, then one of two values, then one with many gaps, then the last of the file. What
+        holds no labels comes last.
+        """
+        values, missing = func.coalesce(_VALUE_COUNT, 0), func.coalesce(_TOLD["missing"].as_integer(), 0)
+        holds_none = or_(
             _TOLD["kind"].astext.in_(("text", "date", "vector")),
-            func.coalesce(_VALUE_COUNT, 0) != 2,
-            _TOLD["missing"].astext == "0",
+            _TOLD["identifier"].astext.isnot(None),
+            func.coalesce(_TOLD["constant"].as_boolean(), False),
+        )
+        unlike = (
+            func.coalesce(holds_none, False),
+            values == 0,  # very many, or none
+            _TOLD["name"].astext.regexp_match(_NAMES_OF_LABELS, "i").is_(False),
+            2 * missing < DatasetRow.rows,
+            values != 2,
+            10 * missing < DatasetRow.rows,
+            _EACH.c.place != func.jsonb_array_length(DatasetRow.columns),
         )
         statement = self._of_each(dataset_id, _TOLD).order_by(*unlike, _EACH.c.place)
         return self._session.scalars(statement.limit(most)).all()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from service.labelling.reasons import why_listed
+from solver import percents
 from solver.classes_report import ClassesQueue, ClassRowsToLabel, DoubtedClasses
 
 
@@ -15,7 +16,7 @@ def improving_classes(queue: ClassRowsToLabel, classes: list[str]) -> Iterator[d
         reason, covers, alike = queue.reasons[place], queue.covers[place], queue.nearest[place]
         best, following = classes[queue.best[place]], classes[queue.following[place]]
         first, second = queue.probabilities[place], queue.following_probabilities[place]
-        unsure = f", between {best} {first:.2f} and {following} {second:.2f}"
+        unsure = f", between {best!r} {percents.measured(first)} and {following!r} {percents.measured(second)}"
         said = why_listed(reason, covers, queue.compared, alike, unsure)
         called = queue.said[place]
         yield {
@@ -39,8 +40,8 @@ def suspicious_classes(queue: DoubtedClasses, classes: list[str]) -> Iterator[di
             "score": round(of_label - of_instead, 6),
             "probability": of_label,
             "drawn": "chosen",
-            "reason": f"labelled {label}; {instead} is the most probable, and models that have not seen this "
-            f"label give {label} {of_label:.2f}",
+            "reason": f"labelled {label!r}; {instead!r} is the most probable, and models that have not seen "
+            f"this label give {label!r} {percents.measured(of_label)}",
         }
 
 

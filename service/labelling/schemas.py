@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from service.schemas import Answer
 
-QueuePurpose = Literal["improve", "suspicious"]
+QueuePurpose = Literal["improve", "suspicious", "mistakes"]
 
 
 class QueuedRow(Answer):
@@ -18,11 +18,12 @@ class QueuedRow(Answer):
     key: str | None = Field(description="What names it, where the training had a `key`.")
     label: str | None = Field(
         description="What the model calls it (null: undecided), of several classes by the rule of its training; for "
-        "`suspicious` the label that it has."
+        "`suspicious` and `mistakes` the label that it has."
     )
     score: float = Field(
-        description="For `suspicious` that of models which have not seen its label. Of several classes by how much the "
-        "most probable class is ahead of the next; for `suspicious` the label of the most probable class, so below 0."
+        description="For `suspicious` and `mistakes` that of models which have not seen its label. Of several classes "
+        "by how much the most probable one is ahead of the next; for `suspicious` the label of the most probable one, "
+        "so below 0."
     )
     probability: float | None = Field(
         description="Of the positive class, by this score; of several of the most probable one, for `suspicious` of "

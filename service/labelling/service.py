@@ -23,9 +23,10 @@ from service.labelling.class_rows import improving_classes, no_judge_of_classes,
 from service.labelling.errors import NoQueue
 from service.labelling.reasons import why_listed
 from service.labelling.schemas import LabellingQueue, QueuedRow, QueuePurpose
-from service.models.errors import ModelNotFound
+from service.models.errors import ModelNotFound, SeveralClasses
 from service.models.repository import ModelFileRepository, ModelRepository, ModelShape
 from service.models.service import any_report_of
+from solver import percents
 from solver.band import Band
 from solver.classes_report import AnyReport, ClassesQueue, MulticlassReport
 from solver.report import DoubtedLabels, Report, RowsToLabel
@@ -159,6 +160,8 @@ def _listed(asked: _Asked, purpose: QueuePurpose) -> tuple[Iterator[dict[str, An
     """Return the rows of a list, without what they hold, and what keeps it from saying much."""
     report = asked.report
     if isinstance(report, MulticlassReport):
+        if purpose == "mistakes":
+            raise SeveralClasses.lacking("threshold that would make mistakes of labels")
         several = cast("ClassesQueue", report.queue)
         if purpose == "improve":
             return improving_classes(several.improve, report.classes), _no_rows(several.improve.rows)
@@ -166,7 +169,8 @@ def _listed(asked: _Asked, purpose: QueuePurpose) -> tuple[Iterator[dict[str, An
     queue = cast("Queue", report.queue)
     if purpose == "improve":
         return _improving(asked, report, queue.improve), _no_rows(queue.improve.rows)
-    return _suspicious(report, queue.suspicious), _no_judge(queue.suspicious, report)
+    listed = _mistakes(asked, report, queue) if purpose == "mistakes" else _suspicious(report, queue.suspicious)
+    return listed, _no_judge(queue.suspicious, report)
 
 
 def _improving(asked: _Asked, report: Report, queue: RowsToLabel) -> Iterator[dict[str, Any]]:
@@ -207,8 +211,18 @@ def _suspicious(report: Report, queue: DoubtedLabels) -> Iterator[dict[str, Any]
             "score": score,
             "probability": probability,
             "drawn": "chosen",
-            "reason": f"labelled {label}; models that have not seen this label give {label} {of_label:.2f}",
+            "reason": f"labelled {label!r}; models that have not seen this label give {label!r} "
+            f"{percents.measured(of_label)}",
         }
+
+
+def _mistakes(asked: _Asked, report: Report, queue: Queue) -> Iterator[dict[str, Any]]:
+    """Yield the doubted labels that what decides now calls otherwise: it does not follow the probability alone."""
+    for row in _suspicious(report, queue.suspicious):
+        called = _said(asked, row["score"])
+        instead = {1: report.classes.positive, 0: None, -1: report.classes.negative}[called]
+        if instead not in (None, row["label"]):
+            yield row | {"reason": f"{row['reason']}, and the threshold calls it {instead!r}"}
 
 
 def _probability(report: Report, score: float) -> float | None:

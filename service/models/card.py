@@ -10,6 +10,8 @@ from service.models.repository import Origin
 from service.models.schemas import Model, MulticlassModel, OperatingPoint
 from service.models.words import alone_words
 from service.outcomes import status_words
+from solver import percents
+from solver.choices import SHARES_OF_OBJECTIVES
 from solver.report import Abstention, Estimate, Measures, PositivesOnly, Report
 
 ROWS = ("total", "labelled", "positive", "negative", "unlabelled", "test", "dropped")
@@ -138,7 +140,7 @@ def _reached(model: Model) -> Iterator[str]:
 def _without_negatives(told: PositivesOnly) -> Iterator[str]:
     """What is known of a model that no negative row has measured, as it was trained."""
     yield from (plain_text(told.sentence), "")
-    body = [[name, f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})"] for name, each in told.figures]
+    body = [[name, percents.decimals(each.value, each.low, each.high)] for name, each in told.figures]
     yield from table(["as trained", "with a 95 % interval"], body)
 
 
@@ -211,10 +213,14 @@ def notes_lines(model: Model | MulticlassModel) -> Iterator[str]:
 
 def _objective(objective: Mapping[str, Any]) -> str:
     kind = str(objective.get("kind"))
-    parts = [f"{plain_text(name)} {value:g}" for name, value in objective.items() if isinstance(value, int | float)]
+    parts = [
+        f"{plain_text(name)} {percents.asked(value) if name in SHARES_OF_OBJECTIVES else f'{value:g}'}"
+        for name, value in objective.items()
+        if isinstance(value, int | float)
+    ]
     abstain = objective.get("abstain")
     if abstain is not None:
-        parts.append(f"undecided where precision {abstain['precision']:g} is not likely")
+        parts.append(f"undecided where precision {percents.asked(abstain['precision'])} is not likely")
     return f"**{plain_text(kind)}**" + (f" ({', '.join(parts)})" if parts else "")
 
 
@@ -236,7 +242,7 @@ def _estimate(measured: Measures, name: str) -> str:
     estimate: Estimate | None = getattr(measured, name)
     if estimate is None:
         return "" if name in ("cost", "false_positive_rate") else "undefined"
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return percents.decimals(estimate.value, estimate.low, estimate.high, "[{}, {}]")
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from service.models.class_points import report_in_use
 from service.models.repository import Origin
 from service.models.schemas import MulticlassModel
 from service.outcomes import LEFT_OUT_ROWS, status_words
+from solver import percents
 from solver.classes_report import ClassFigures
 from solver.report import Estimate
 
@@ -59,13 +60,13 @@ def _asked(model: MulticlassModel) -> Iterator[str]:
     )
     for floor in report.floors:
         outcome = "reached" if floor.met else "not reached"
-        yield f"* {plain_text(floor.label)}: {floor.measure} {floor.target:g}, {outcome} on left-out rows"
+        yield f"* {plain_text(floor.label)}: {floor.measure} {percents.asked(floor.target)}, {outcome} on left-out rows"
 
 
 def objective_words(objective: Mapping[str, Any]) -> str:
     """Say in Markdown what was asked for."""
     confidence = objective.get("confidence")
-    more = "" if confidence is None else f", floors with confidence {confidence:g}"
+    more = "" if confidence is None else f", floors with confidence {percents.asked(confidence)}"
     costs = [
         f"{plain_text(str(true))} taken for {plain_text(str(said))} costs {cost:g}"
         for true, each in (objective.get("costs") or {}).items()
@@ -142,4 +143,6 @@ def _confused(model: MulticlassModel) -> Iterator[str]:
 
 
 def _estimate(estimate: Estimate | None) -> str:
-    return "undefined" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return (
+        "undefined" if estimate is None else percents.decimals(estimate.value, estimate.low, estimate.high, "[{}, {}]")
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 from service.models.repository import DayStatistics, ModelStatistics
 from service.models.schemas import Drift, DriftDay, OperatingPoint, Prior, UnseenColumn
+from solver import percents
 from solver.evaluation.intervals import wilson
 from solver.report import Measures, Report
 
@@ -134,11 +135,13 @@ def _unknown(
             "the classes apart, or there were none of one class"
         )
     elif estimate.high - estimate.low > WIDEST:
+        low, high, found, taken = map(
+            percents.measured, (estimate.low, estimate.high, estimate.recall, estimate.false_positive_rate)
+        )
         yield (
-            f"the share of positives cannot be estimated: from {decided:,} rows it could be anything from "
-            f"{estimate.low:.0%} to {estimate.high:.0%}, as on the calibration rows the threshold in use finds "
-            f"{estimate.recall:.0%} of the positives and takes {estimate.false_positive_rate:.0%} of the negatives for "
-            "such; more predictions, or a threshold that finds more, may help"
+            f"the share of positives cannot be estimated: from {decided:,} rows it could be anything from {low} to "
+            f"{high}, as on the calibration rows the threshold in use finds {found} of the positives and takes {taken} "
+            "of the negatives for such; more predictions, or a threshold that finds more, may help"
         )
 
 

@@ -22,7 +22,7 @@ from service.models.figures import (
 )
 from service.models.repository import Origin
 from service.models.schemas import Model, ModelAudit, MulticlassModel, Thresholds
-from service.models.words import alone_words, objective_words, promise_level, shares_in_percent
+from service.models.words import alone_words, objective_words, promise_level
 from solver.report import Estimate
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -97,7 +97,7 @@ def sentence(text: str, classes: Sequence[str]) -> str:
     for each in classes:
         if len(each) > MOST_OF_A_NAME:
             text = text.replace(each, label(each))
-    return shown_text.visible(shares_in_percent(text), MOST_OF_A_SENTENCE)
+    return shown_text.visible(text, MOST_OF_A_SENTENCE)
 
 
 def label(text: str) -> str:
@@ -107,7 +107,7 @@ def label(text: str) -> str:
 
 def note(text: str) -> str:
     """Return what stands among other things, cut."""
-    return shown_text.visible(shares_in_percent(text), MOST_OF_A_NOTE)
+    return shown_text.visible(text, MOST_OF_A_NOTE)
 
 
 def estimate(value: Estimate | None, *, as_share: bool = True) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from service.models.curves import AnyCurve
 from service.models.schemas import CostCurve, PrecisionRecallCurve, RocCurve
+from solver import percents
 from solver.report import Estimate, Measures
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Plot:
     points: list[Point]
     chosen: PointInUse | None
     helpers: list[Helper]
+    y_is_share: bool = True
 
 
 def draw(curve: AnyCurve, form: PictureForm) -> bytes:
@@ -99,7 +101,7 @@ def _precision_recall(curve: PrecisionRecallCurve) -> Plot:
     measured = curve.calibration
     if measured is not None and measured.precision is not None and measured.recall is not None:
         precision, recall = measured.precision, measured.recall
-        text = f"precision {precision.value:.3f}, recall {recall.value:.3f}"
+        text = f"precision {percents.measured(precision.value)}, recall {percents.measured(recall.value)}"
         chosen = PointInUse((recall.value, precision.value), recall, precision, text, measured.confidence)
     return Plot("Precision and recall", "recall", "precision", 1.0, points, chosen, list(_targets(curve)))
 
@@ -109,10 +111,14 @@ def _targets(curve: PrecisionRecallCurve) -> Iterator[Helper]:
     wanted[str(curve.objective.get("kind"))] = curve.objective.get("target")
     if wanted["precision"]:
         yield Helper(
-            (0.0, wanted["precision"]), (1.0, wanted["precision"]), f"target: precision {wanted['precision']:g}"
+            (0.0, wanted["precision"]),
+            (1.0, wanted["precision"]),
+            f"target: precision {percents.asked(wanted['precision'])}",
         )
     if wanted["recall"]:
-        yield Helper((wanted["recall"], 0.0), (wanted["recall"], 1.0), f"target: recall {wanted['recall']:g}")
+        yield Helper(
+            (wanted["recall"], 0.0), (wanted["recall"], 1.0), f"target: recall {percents.asked(wanted['recall'])}"
+        )
 
 
 def _roc(curve: RocCurve) -> Plot:
@@ -125,12 +131,12 @@ def _roc(curve: RocCurve) -> Plot:
     measured = curve.calibration
     if measured is not None and measured.recall is not None and _negatives(measured):
         rate = measured.false_positives / _negatives(measured)
-        text = f"true positives {measured.recall.value:.3f}, false positives {rate:.3f}"
+        text = f"true positives {percents.measured(measured.recall.value)}, false positives {percents.measured(rate)}"
         chosen = PointInUse((rate, measured.recall.value), None, measured.recall, text, measured.confidence)
     guessing = [Helper((0.0, 0.0), (1.0, 1.0), "guessing")]
     if curve.objective.get("at_most"):
         most = curve.objective["at_most"]
-        guessing.append(Helper((most, 0.0), (most, 1.0), f"target: false positive rate {most:g}"))
+        guessing.append(Helper((most, 0.0), (most, 1.0), f"target: false positive rate {percents.asked(most)}"))
     return Plot(
         "Receiver operating characteristic",
         "false positive rate",
@@ -165,6 +171,7 @@ def _cost(curve: CostCurve) -> Plot:
         [(point.positive_share, point.cost) for point in curve.points],
         chosen,
         [],
+        y_is_share=False,
     )
 
 
@@ -180,6 +187,9 @@ def _figure(plot: Plot, subtitle: str, promise: str) -> Figure:
     axes.set_title(f"{plot.title}\n", loc="left", fontsize=13, fontweight="bold", parse_math=False)
     axes.text(0, 1.02, subtitle, transform=axes.transAxes, color="#555555", parse_math=False)
     axes.set(xlabel=plot.x_name, ylabel=plot.y_name, xlim=(-0.01, 1.01), ylim=(-0.01 * plot.y_end, 1.01 * plot.y_end))
+    for axis, is_share in ((axes.xaxis, True), (axes.yaxis, plot.y_is_share)):
+        if is_share:
+            axis.set_major_formatter(lambda at, _: percents.measured(at))
     axes.grid(color="#e4e4e4")
     axes.spines[["top", "right"]].set_visible(False)
     # Of two targets, each has its own kind of line.
@@ -206,7 +216,11 @@ def _mark(axes: Axes, chosen: PointInUse) -> None:
         for at, interval in ((x, chosen.x), (y, chosen.y))
     ]
     drawn = len([interval for interval in reach if interval is not None])
-    lines = ("", f" (line: {chosen.level:.0%} interval)", f" (lines: {chosen.level:.0%} intervals)")[drawn]
+    lines = (
+        "",
+        f" (line: {percents.asked(chosen.level)} interval)",
+        f" (lines: {percents.asked(chosen.level)} intervals)",
+    )[drawn]
     axes.errorbar(
         x, y, xerr=reach[0], yerr=reach[1], fmt="o", color="#c2410c", markersize=8, zorder=3,
         clip_on=False, label=f"in use: {chosen.text}{lines}",

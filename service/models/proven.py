@@ -23,7 +23,7 @@ def proven_thresholds(points: Sequence[OperatingPoint], audits: Sequence[AuditRo
     points : sequence of OperatingPoint
         Those that the model was given: by its training, and by whoever moved its threshold.
     audits : sequence of AuditRow
-        That have proven something of it.
+        Of which some have proven something of it.
     """
     parts = [*_by_labels(points), *_by_audits(audits)]
     return list(dict.fromkeys(parts))

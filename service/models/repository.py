@@ -381,11 +381,11 @@ class ModelRepository(Repository):
         newest = select(AuditRow).where(*mine).order_by(AuditRow.created_at.desc(), AuditRow.id.desc())
         return self._session.scalars(newest.limit(limit)).all()
 
-    def proofs(self, model_ids: Sequence[str]) -> Mapping[str, Sequence[AuditRow]]:
-        """Return the audits that have proven something of models, newest first."""
+    def verdicts(self, model_ids: Sequence[str]) -> Mapping[str, Sequence[AuditRow]]:
+        """Return the audits that have proven or refuted something of models, newest first."""
         mine = (AuditRow.project_id == self._project_id, AuditRow.model_id.in_(model_ids))
-        proven = select(AuditRow).where(*mine, AuditRow.verdict["standing"].astext == "proven")
-        rows = self._session.scalars(proven.order_by(AuditRow.created_at.desc(), AuditRow.id.desc())).all()
+        decided = select(AuditRow).where(*mine, AuditRow.verdict["standing"].astext.in_(("proven", "refuted")))
+        rows = self._session.scalars(decided.order_by(AuditRow.created_at.desc(), AuditRow.id.desc())).all()
         return {model_id: [row for row in rows if row.model_id == model_id] for model_id in model_ids}
 
     def lock(self, model_id: str, *, for_delete: bool = False) -> bool:

@@ -42,6 +42,11 @@ class ModelSummary(Answer):
         default=None,
         description="Audit that has proven the target of the threshold in use, whatever the labelled rows promise.",
     )
+    refuted_by: str | None = Field(
+        default=None,
+        description="Newest audit that has refuted a target of the threshold in use, but for one that is stricter "
+        "than what was asked.",
+    )
     aliases: list[str]
     bytes: int
     sha256: str
@@ -68,8 +73,8 @@ EXAMPLE_PROMISE: JsonDict = {
     "confidence": 0.95,
     "bounds": {"precision": 0.916},
     "needs": {"random_labels": 154, "checked_rows": 370},
-    "sentence": "Precision 0.95 is likely to hold on new rows (chance 80%), not proven; what you can count on is a "
-    "precision of 0.92. Label some 160 more rows, drawn at random, to prove precision 0.95.",
+    "sentence": "Precision 95% is likely to hold on new rows (chance 80%), not proven; what you can count on is a "
+    "precision of 91.6%. Label some 160 more rows, drawn at random, to prove precision 95%.",
 }
 
 
@@ -530,6 +535,7 @@ class AliasWithHistory(Alias):
     """A name, the model that it points at, and those that it pointed at before."""
 
     history: list[AliasChange] = Field(description="Newest first: the first one led to where the alias points now.")
+    before: str | None = Field(description="The model that a rollback leads to; null where there is none.")
 
 
 class ShadowPair(Answer):

@@ -60,7 +60,14 @@ from service.models.schemas import (
     Thresholds,
 )
 from service.models.shadows import BETWEEN, ShadowRepository
-from service.models.verdicts import is_contradicted, proving_audit, told_verdict, verdict_of, verdict_words
+from service.models.verdicts import (
+    is_contradicted,
+    proving_audit,
+    refuting_audit,
+    told_verdict,
+    verdict_of,
+    verdict_words,
+)
 from service.paging import NOT_OURS, as_page
 from service.schemas import Page
 from service.turns import Turns
@@ -118,7 +125,7 @@ class ModelService:
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
             row = models.require(models.id_of(name))
-            audits, proofs = models.audits_of(row.id, MOST_AUDITS), models.proofs([row.id])[row.id]
+            audits, verdicts = models.audits_of(row.id, MOST_AUDITS), models.verdicts([row.id])[row.id]
         if is_of_several(row.report):
             with _whole(row.id):
                 several = MulticlassReport.from_dict(row.report)
@@ -131,7 +138,7 @@ class ModelService:
         with _whole(row.id):
             report = Report.from_dict(row.report)
             applied = None if row.applied is None else _promised(OperatingPoint.model_validate(row.applied), report)
-            summary = _summary(row, applied or report, proofs)
+            summary = _summary(row, applied or report, verdicts)
             band = _band(applied or report)
             told = report.probability
             sigmoid = None if told is None else Sigmoid(told.slope, told.offset)
@@ -156,8 +163,8 @@ class ModelService:
         with self._database.transaction() as session:
             models = ModelRepository(session, project_id)
             rows = models.list(cursor, limit)
-            proofs = models.proofs([row.id for row in rows])
-        return as_page(rows, limit, lambda row: _listed(row, proofs[row.id]))
+            verdicts = models.verdicts([row.id for row in rows])
+        return as_page(rows, limit, lambda row: _listed(row, verdicts[row.id]))
 
     def delete(self, project_id: str, name: str) -> None:
         """Delete a model.
@@ -223,11 +230,11 @@ class ModelService:
         """Return what each threshold would give, with intervals; raises `ModelNotFound`, `NoCurve`."""
         with self._database.transaction() as session:
             model_id, report, applied = report_of(session, project_id, name)
-            proofs = ModelRepository(session, project_id).proofs([model_id])[model_id]
+            verdicts = ModelRepository(session, project_id).verdicts([model_id])[model_id]
         if report.curve is None or not report.curve.thresholds:
             raise _no_curve(report)
         trained = _trained(report)
-        proven = proven_thresholds([trained, *([applied] if applied else [])], proofs)
+        proven = proven_thresholds([trained, *([applied] if applied else [])], verdicts)
         return thresholds_of(model_id, report, report.curve, applied or trained, costs or Costs(), proven)
 
     def drift(self, project_id: str, name: str, days: int) -> Drift | ClassesDrift:
@@ -375,11 +382,14 @@ class AliasService:
             aliases = AliasRepository(session, project_id)
             row = aliases.require(name)
             changes = aliases.changes(name, limit)
+            before = aliases.before_last_move(name)
         history = [
             AliasChange(model_id=each.model_id, rollback=each.restores is not None, created_at=each.created_at)
             for each in changes
         ]
-        return AliasWithHistory(**Alias.model_validate(row).model_dump(), history=history)
+        return AliasWithHistory(
+            **Alias.model_validate(row).model_dump(), history=history, before=before and before.model_id
+        )
 
     def shadow(self, project_id: str, name: str, limit: int) -> Shadow:
         """Return how the shadow of an alias compares; raises `AliasNotFound`, `NoShadow`."""
@@ -519,16 +529,16 @@ def _summary_of_several(row: StoredModel) -> dict[str, Any]:
     }
 
 
-def _listed(row: StoredModel, proofs: Sequence[AuditRow]) -> ModelSummary:
+def _listed(row: StoredModel, verdicts: Sequence[AuditRow]) -> ModelSummary:
     """Return a model for a list, also a damaged one: the others on its page must not go with it."""
     try:
         if is_of_several(row.report):
             return ModelSummary(**_summary_of_several(row))
         if row.applied is None:
-            return ModelSummary(**_summary(row, ReportedPoint.from_dict(_NOT_LISTED | row.report), proofs))
+            return ModelSummary(**_summary(row, ReportedPoint.from_dict(_NOT_LISTED | row.report), verdicts))
         told = {name: value for name, value in row.report.items() if value is not None}
         report = Report.from_dict(_NOT_LISTED | {"test": None, "params": {}} | told)
-        return ModelSummary(**_summary(row, _promised(OperatingPoint.model_validate(row.applied), report), proofs))
+        return ModelSummary(**_summary(row, _promised(OperatingPoint.model_validate(row.applied), report), verdicts))
     except _NOT_WHOLE:
         return ModelSummary(**_stored(row), objective={}, status="damaged", threshold=None)
 
@@ -547,11 +557,12 @@ def _stored(row: StoredModel) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ModelSummary.model_fields if hasattr(row, name)}
 
 
-def _summary(row: StoredModel, in_use: ReportedPoint | OperatingPoint, proofs: Sequence[AuditRow]) -> dict[str, Any]:
+def _summary(row: StoredModel, in_use: ReportedPoint | OperatingPoint, verdicts: Sequence[AuditRow]) -> dict[str, Any]:
     """Return what a list says of a model, and of the point that it decides by."""
     point = {name: getattr(in_use, name) for name in ("objective", "status", "threshold", "promise", "abstain")}
-    proven_by = proving_audit(proofs, in_use.objective, in_use.threshold, _band(in_use))
-    return _stored(row) | point | {"proven_by": proven_by}
+    proven_by = proving_audit(verdicts, in_use.objective, in_use.threshold, _band(in_use))
+    refuted_by = refuting_audit(verdicts, in_use.objective, in_use.threshold, _band(in_use))
+    return _stored(row) | point | {"proven_by": proven_by, "refuted_by": refuted_by}
 
 
 def _band(point: ReportedPoint | OperatingPoint) -> Band | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NotRequired, TypedDict, cast
 
 from service.db.tables import AuditRow
+from solver import percents
 from solver.band import Band
 from solver.choices import FALSE_POSITIVE_KINDS, PROMISE_CONFIDENCE
 
@@ -42,7 +43,7 @@ def verdict_words(row: AuditRow, of_it: StoredVerdict | None = None) -> str | No
     if pool is None or verdict is None:
         return None
     statement = statement_of(row.objective, pool, verdict.get("threshold"))
-    with_confidence = f"(confidence {row.confidence:g})"
+    with_confidence = f"(confidence {percents.asked(row.confidence)})"
     if verdict["standing"] == "open":
         so_far = f"proved so far: {_reached(row, verdict)}"
         said = f"open after {_rows(row.answered)} whether {statement}; {so_far} {with_confidence}"
@@ -52,12 +53,13 @@ def verdict_words(row: AuditRow, of_it: StoredVerdict | None = None) -> str | No
 
 
 def _reached(row: AuditRow, verdict: StoredVerdict) -> str:
-    """Say the bound that is proved."""
-    return f"at {'most' if 'at_most' in row.objective else 'least'} {verdict['bound']:.4g}{_a_row(row)}"
-
-
-def _a_row(row: AuditRow) -> str:
-    return " a row" if row.objective["kind"] == "cost" else ""
+    """Say the bound that is proved, rounded so that it is."""
+    bound = verdict["bound"]
+    if row.objective["kind"] == "cost":
+        return f"at most {bound:.4g} a row"
+    return (
+        f"at most {percents.at_most(bound)}" if "at_most" in row.objective else f"at least {percents.at_least(bound)}"
+    )
 
 
 def _rows(count: int) -> str:
@@ -91,6 +93,25 @@ def proving_audit(
         if _is_as_strict(asked, objective) and row.confidence >= confidence:
             return row.id
     return None
+
+
+def refuting_audit(
+    audits: Iterable[AuditRow], objective: Mapping[str, Any], threshold: float, band: Band | None = None
+) -> str | None:
+    """Return the first of these audits that has refuted a target of a point, unless more than that was to be proven."""
+    for row in audits:
+        of_it = verdict_of(row, threshold, band)
+        if of_it is not None and of_it["standing"] == "refuted" and not _asks_more(row.objective, objective):
+            return row.id
+    return None
+
+
+def _asks_more(proved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether what was to be proved is stricter than what was asked of the same measure."""
+    if proved["kind"] in FALSE_POSITIVE_KINDS:
+        return bool(proved["at_most"] < asked.get("at_most", 0.0))
+    target = asked.get("target") if asked.get("kind") == proved["kind"] else asked.get(proved["kind"])
+    return target is not None and bool(proved.get("target", 0.0) > target)
 
 
 def _is_as_strict(proved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
@@ -130,9 +151,11 @@ def is_contradicted(row: AuditRow, verdict: StoredVerdict) -> bool:
 def _against_bound(row: AuditRow, verdict: StoredVerdict) -> str:
     if not is_contradicted(row, verdict):
         return ""
+    estimate = cast("float", verdict["estimate"])
+    said = f"{estimate:.4g} a row" if row.objective["kind"] == "cost" else percents.measured(estimate, verdict["bound"])
     return (
-        f"; the answers since speak against what was proved ({_reached(row, verdict)}): all together they say "
-        f"{verdict['estimate']:.4g}{_a_row(row)}, so this is one of the proofs that go wrong at this confidence"
+        f"; the answers since speak against what was proved ({_reached(row, verdict)}): all together they say {said}, "
+        "so this is one of the proofs that go wrong at this confidence"
     )
 
 
@@ -147,17 +170,17 @@ def statement_of(objective: Mapping[str, Any], pool: Mapping[str, Any], threshol
     if objective["kind"] == "precision":
         return (
             f"of the {called} {rows} that the model calls {positive}{by}, at least "
-            f"{objective['target']:g} are {positive}"
+            f"{percents.asked(objective['target'])} are {positive}"
         )
     if objective["kind"] == "recall":
         return (
-            f"of the {pool['rows']} {rows}, the model finds at least {objective['target']:g} of those that are "
-            f"{positive}{by}{_undecided(pool)}"
+            f"of the {pool['rows']} {rows}, the model finds at least {percents.asked(objective['target'])} of those "
+            f"that are {positive}{by}{_undecided(pool)}"
         )
     if objective["kind"] in FALSE_POSITIVE_KINDS:
         return (
-            f"of the {pool['rows']} {rows}, the model takes at most {objective['at_most']:g} of those that are not "
-            f"{positive} for {positive}{by}{_undecided(pool)}"
+            f"of the {pool['rows']} {rows}, the model takes at most {percents.asked(objective['at_most'])} of those "
+            f"that are not {positive} for {positive}{by}{_undecided(pool)}"
         )
     decisions = f"the model's decisions{by} on the {pool['rows']} {rows}"
     return f"{decisions} cost at most {objective['at_most']:g} a row{_undecided(pool)}"

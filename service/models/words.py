@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
-from service.locales import GIVEN
 from service.models.schemas import ProvenThresholds
-from service.shown_text import asked_percent, number, percent, small_percent
+from service.shown_text import asked_percent, least_percent, most_percent, number
 from solver.report import Promise
 
 MOST_FLOORS = 5
@@ -92,9 +89,9 @@ def proven_words(part: ProvenThresholds) -> str:
     of_them = {"recall": ", and by each lower one", "false_positive_rate": ", and by each higher one"}
     at = "by no threshold" if threshold is None else f"by the threshold {number(threshold)}"
     said = {
-        "precision": f"of what is flagged, at least {percent(part.bound)} is right",
-        "recall": f"at least {percent(part.bound)} is found of what is there",
-        "false_positive_rate": f"of the other rows, at most {small_percent(part.bound)} are flagged",
+        "precision": f"of what is flagged, at least {least_percent(part.bound)} is right",
+        "recall": f"at least {least_percent(part.bound)} is found of what is there",
+        "false_positive_rate": f"of the other rows, at most {most_percent(part.bound)} are flagged",
         "cost": f"a row costs at most {number(part.bound)}, on average",
     }[part.measure]
     return f"{at}{of_them.get(part.measure, '')}, {said} (confidence {asked_percent(part.confidence)})"
@@ -105,39 +102,3 @@ def promise_level(level: str | None, objective: Mapping[str, Any]) -> str:
     if level is None:
         return AIMS.get(str(objective.get("kind")), "Not known")
     return LEVELS.get(level, "Not known")
-
-
-_NUMBER = r"(?:0?\.\d+|[01](?:\.0+)?)(?![\w%]|[.,]\d)"
-_NUMBERS = rf"(?:undefined → )?{_NUMBER}(?: → {_NUMBER})?(?: \({_NUMBER} to {_NUMBER}\))?"
-_MEASURE = r"(?:[Pp]recision|[Rr]ecall|[Aa]ccuracy|F1|F[\d.]+|F-beta|[Ff]alse positive rate|[Hh]am loss|[Cc]onfidence)"
-_SHARES = re.compile(
-    rf"{GIVEN}"
-    rf"|\b{_MEASURE}(?: of| on its calibration rows is)?(?: at (?:least|most))? (?P<of>{_NUMBERS})"
-    rf"(?:, that of the older one on its own (?P<older>{_NUMBERS}))?"
-    rf"|\b(?:at (?:least|most)|that) (?P<so>{_NUMBER})(?= (?:are|of those|was asked)\b)"
-    rf"|(?:\bproved so far: |\bproved of it so far |\bproved \()at (?:least|most) (?P<proved>{_NUMBER})(?! a row)"
-    rf"|\bhave not seen this label give .{{1,300}} (?P<given>{_NUMBER})$"
-    rf"|\bleast sure of rows like it, between .{{1,300}} (?P<best>{_NUMBER}) and .{{1,300}} (?P<following>{_NUMBER})$"
-    rf"|\b(?:all together they say|ask for(?: at most)?|where) (?P<said>{_NUMBER})(?! a row)"
-)
-"""Where sentences of the service hold shares, as `solver.promise`, `service.models.verdicts` and others write them."""
-
-
-def shares_in_percent(sentence: str) -> str:
-    """Return a sentence of the service with its shares in percent, as all others are that people read.
-
-    Scores, thresholds and costs stay as they are, and so does what stands in quotes.
-    """
-    return _SHARES.sub(_in_percent, sentence)
-
-
-def _in_percent(found: re.Match[str]) -> str:
-    said, begin = found[0], found.start()
-    for first, end in sorted((found.span(name) for name, part in found.groupdict().items() if part), reverse=True):
-        shares = re.sub(_NUMBER, lambda share: f"{_hundredfold(share[0])}%", found.string[first:end])
-        said = said[: first - begin] + shares + said[end - begin :]
-    return said
-
-
-def _hundredfold(share: str) -> str:
-    return f"{(100 * Decimal(share)).normalize():f}"

@@ -36,6 +36,8 @@ FIELDS = {
     "header false": "“First line”: is a row",
     **{"header": "“First line”", "decimal": "“Decimal sign”", "thousands": "“Separator of thousands”"},
     **{"missing": "“Words for missing values”", "encoding": "“Encoding”", "delimiter": "“Delimiter”"},
+    **{"quote null": "“Quotes”: are characters like others", "quote": "“Quotes”"},
+    **{"escape": "“Backslashes”", "trim": "“Blanks around values”"},
 }
 """Fields of the form of an upload, by the options that they are; `upload.js` has them, too."""
 
@@ -61,6 +63,12 @@ _FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
         re.compile(r"another one by option encoding \(such as utf-16, or cp1252 of many Windows files\)"),
         lambda _: "another one: choose it under “Encoding” (many Windows files are cp1252)",
     ),
+    (
+        re.compile(r"say null for option quote"),
+        lambda _: "say under “Quotes” that they are characters like others",
+    ),
+    (re.compile(r'"\\"" for option quote'), lambda _: 'that they are "'),
+    (re.compile(r'say "\\\\" for option escape'), lambda _: "say so under “Backslashes”"),
     (
         re.compile(r"option delimiter says otherwise"),
         lambda _: "if that is wrong, upload the file with the right “Delimiter”",

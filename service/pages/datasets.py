@@ -20,7 +20,7 @@ from service.errors import InvalidRequest, Problem
 from service.ingest.options import ENCODINGS, FORMATS, Kind
 from service.locales import localized
 from service.pages.advice import on_page_of_data_set
-from service.pages.forms import BUTTON, OPTIONS, Written, WrittenFile
+from service.pages.forms import BUTTON, NO_QUOTE, OPTIONS, Written, WrittenFile
 from service.pages.room import Room
 from service.pages.services import Services
 from service.shown_text import MOST_CHARACTERS, number
@@ -78,6 +78,7 @@ def _add_list(router: APIRouter, room: Room, services: Services) -> None:
             **{"formats": list(FORMATS), "delimiters": DELIMITERS.items(), "thousands": THOUSANDS.items()},
             "encodings": [*FIRST_ENCODINGS.items(), *((each, each) for each in OTHER_ENCODINGS)],
             "option": None if wrong is None else _named_option(wrong),
+            "no_quote": NO_QUOTE,
         }
         return room.page(request.scope, "datasets.html", status, title="Data", **shown)
 

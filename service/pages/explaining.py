@@ -22,7 +22,7 @@ def add_explaining(router: APIRouter, room: Room, services: Services) -> None:
         queue = None
         problem: Problem | None = None
         try:
-            queue = services.queue.next(caller.project_id, model.id, "suspicious", MOST_MISTAKES, None)
+            queue = services.queue.next(caller.project_id, model.id, "mistakes", MOST_MISTAKES, None)
         except NoQueue as error:
             problem = error
         return room.page(
@@ -33,5 +33,5 @@ def add_explaining(router: APIRouter, room: Room, services: Services) -> None:
             name=name,
             queue=queue,
             problem=problem,
-            threshold=(model.operating_point or model.report).threshold,
+            in_use=model.operating_point or model.report,
         )

@@ -35,11 +35,16 @@ def fitting(services: Services, project: str, model: Model | MulticlassModel, gi
     page = services.datasets.list(project, cursor or None, MOST_DATASETS, model.id)
     named = {each.id: each.name for each in page.items}
     wanted = [each for each in (chosen, model.dataset_id if not cursor else None) if each]
-    first = {each: name for each in wanted if (name := named.get(each) or _name(services, project, each)) is not None}
+    first = {
+        each: name
+        for each in wanted
+        if (name := named.get(each) or name_of_dataset(services, project, each)) is not None
+    }
     return Fitting(list((first | named).items()), cursor, page.next_cursor)
 
 
-def _name(services: Services, project: str, dataset: str) -> str | None:
+def name_of_dataset(services: Services, project: str, dataset: str) -> str | None:
+    """Return what a data set is called; None where it is gone."""
     try:
         return services.datasets.get(project, dataset, most=1).name
     except DatasetNotFound:

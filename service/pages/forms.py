@@ -26,9 +26,13 @@ TOKEN = "form_token"  # noqa: S105 (the name of a field)
 MOST_FORM_BYTES = 1 << 20
 MOST_FIELDS = 1000
 FORM = "application/x-www-form-urlencoded"
+NO_QUOTE = "none"
+"""Of the menu of quotes: they are characters like others."""
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("encoding", "delimiter", "decimal", "thousands"), str),
+    **dict.fromkeys(("encoding", "delimiter", "decimal", "thousands", "escape"), str),
     "header": lambda said: {"true": True, "false": False}.get(said, said),
+    "quote": lambda said: None if said == NO_QUOTE else said,
+    "trim": lambda said: {"true": True, "false": False}.get(said, said),
     "missing": lambda said: [word for each in said.split(",") if (word := each.strip())],
 }
 """Options of the format that have a field of their own in the form of an upload, and what the call makes of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from service.api.parameters import CursorText
 from service.errors import InvalidRequest, Problem
 from service.models.class_figures import confusion
 from service.models.class_points import report_in_use
-from service.models.errors import AliasNotFound, NoCurve, NoShadow
+from service.models.errors import AliasNotFound, DamagedModel, ModelNotFound, NoCurve, NoShadow
 from service.models.figures import (
     CalledUnlabelled,
     Point,
@@ -45,6 +46,7 @@ from service.models.schemas import (
 )
 from service.pages.class_figures import MOST_IN_A_MATRIX, drifted, measured
 from service.pages.class_rules import OBJECTIVES, rule_preview
+from service.pages.fitting import name_of_dataset
 from service.pages.forms import BUTTON, Form, Written, number, parsed
 from service.pages.objectives import TARGETS, objective_fields, objective_in
 from service.pages.room import Room
@@ -150,7 +152,7 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
             succeeded=succeeded(model.report),
             calibration=calibration_picture(model.report),
             drift=_drift(services, project, model),
-            no_onnx=_no_onnx(model),
+            **_made_of(services, project, model, alias),
         )
 
 
@@ -216,8 +218,20 @@ def _of_classes(
         shown=shown,
         curve=None if curve is None else class_curve_picture(curve),
         drift=drifted(cast("ClassesDrift", services.models.drift(project, model.id, DRIFT_DAYS)), shown),
-        no_onnx=_no_onnx(model),
+        **_made_of(services, project, model, alias),
     )
+
+
+def _made_of(
+    services: Services, project: str, model: Model | MulticlassModel, alias: AliasWithHistory | None
+) -> dict[str, Any]:
+    """Return what pages of all models say at their end: the data, the model before, and what keeps it from ONNX."""
+    before = None
+    if alias is not None and alias.before is not None:
+        with suppress(ModelNotFound, DamagedModel):  # then nothing but its id is told
+            before = services.models.get_any(project, alias.before)
+    named = None if model.dataset_id is None else name_of_dataset(services, project, model.dataset_id)
+    return {"dataset_name": named, "model_before": before, "no_onnx": _no_onnx(model)}
 
 
 def thresholds_of(services: Services, project: str, name: str) -> Thresholds | None:
@@ -287,6 +301,8 @@ def _preview(services: Services, project: str, name: str, model: Model, given: F
     kind = given.text("kind")
     usual = objective_fields(asked, ON_THE_FORM) | {"at": ""}
     fields = {key: given.text(key) or value for key, value in usual.items()}
+    if kind in TARGETS and not given.text(kind) and given.text("target"):
+        fields[kind] = given.text("target")
     if kind:
         fields["confidence"] = given.text("confidence")  # empty asks for none
     is_asked = bool(kind or fields["at"])

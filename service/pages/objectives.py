@@ -40,4 +40,7 @@ def objective_in(form: Form) -> dict[str, Any]:
         }
     if kind in FALSE_POSITIVE_KINDS:
         return {"kind": kind, "at_most": number(form, "lost", 0.01)}
-    return {"kind": kind, "target": number(form, kind, 0.01)} if kind in TARGETS else {"kind": kind}
+    if kind in TARGETS:
+        # One field held the share of either kind before, and addresses of then are kept.
+        return {"kind": kind, "target": number(form, kind if form.text(kind) else "target", 0.01)}
+    return {"kind": kind}

@@ -96,7 +96,8 @@ class Room:
                 *(
                     charts.signed,
                     charts.bar_of,
-                    shown_text.small_percent,
+                    shown_text.least_percent,
+                    shown_text.most_percent,
                     shown_text.asked_percent,
                     words.event_words,
                     words.told,

@@ -8,7 +8,6 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from service.locales import localized, localized_sentence
-from service.models.words import shares_in_percent
 from service.pages.advice import MOST_ADVICE, in_pages
 from service.shown_text import MOST_CHARACTERS, number, visible
 
@@ -19,15 +18,12 @@ def hint(text: str) -> Markup:
     """Return a sentence of the service as HTML: advice as the pages have it, numbers as the reader, commands marked."""
     parts = visible(in_pages(text[:MOST_ADVICE])).split("`")
     if len(parts) % 2 == 0:
-        return escape(_read("`".join(parts)))
+        return escape(localized_sentence("`".join(parts)))
     marked = (
-        Markup("<code>{}</code>").format(part) if place % 2 else escape(_read(part)) for place, part in enumerate(parts)
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(localized_sentence(part))
+        for place, part in enumerate(parts)
     )
     return Markup("").join(marked)
-
-
-def _read(text: str) -> str:
-    return localized_sentence(shares_in_percent(text))
 
 
 def sentence(text: str) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -58,7 +59,9 @@ def event_words(event: JobEvent) -> str:
             told, done = data.get("round"), data.get("progress")
             if "message" in data:
                 return f"{phase}: {data['message']}"
-            of_all = f", {percent(round(done, 2))} of all is done" if isinstance(done, float) else ""
+            of_all = (
+                f", {percent(math.floor(100 * done + 1e-9) / 100)} of all is done" if isinstance(done, float) else ""
+            )
             return (f"{phase}: round {told}" if isinstance(told, int | str) else phase) + of_all
         case "parts":
             return "Parts of the work were offered to other workers"

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from solver import percents
 from solver.abstention import abstained_on
 from solver.decision import DecisionState
 from solver.evaluation import confusion, measures
@@ -132,10 +133,11 @@ def another_mix(
     spread = math.sqrt(max(pooled * (1 - pooled), 1e-12) * (1 / n + 1 / m))
     if abs(share - called) < max(_OTHER_MIX, 4 * spread):
         return []
+    model, labelled, positive = map(percents.measured, (share, called, unlabelled.labelled_share))
     return [
-        f"the model calls {share:.0%} of the unlabelled rows positive, and {called:.0%} of the labelled ones that its "
-        f"precision was measured on ({unlabelled.labelled_share:.0%} of the labelled rows are positive): these are "
-        "different mixes, and among rows like the unlabelled ones the precision is another; label some of those"
+        f"the model calls {model} of the unlabelled rows positive, and {labelled} of the labelled ones that its "
+        f"precision was measured on ({positive} of the labelled rows are positive): these are different mixes, and "
+        "among rows like the unlabelled ones the precision is another; label some of those"
     ]
 
 

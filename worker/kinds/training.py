@@ -258,7 +258,7 @@ def _decided(session: Session, claim: Claim, model: FinishedModel) -> Succession
             point=ReportedPoint.from_dict(found.point),
             columns=[str(column["name"]) for column in found.report["columns"]],
             proven_by=proving_audit(
-                models.proofs([found.model_id])[found.model_id],
+                models.verdicts([found.model_id])[found.model_id],
                 found.point["objective"],
                 found.point["threshold"],
                 Band.from_json(found.point.get("abstain")),

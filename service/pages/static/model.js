@@ -4,7 +4,20 @@ const place = document.getElementById("curve");
 const handle = document.getElementById("handle");
 const wish = document.getElementById("wish");
 const language = document.documentElement.dataset.numbers; // as the server writes numbers
-const share = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 });
+const tick = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 });
+const formats = new Map();
+
+// A share in percent, as the server rounds it (solver/percents.py): what is near 0 or 1 reads as neither, what is proven
+// is rounded to the safe side.
+function percent(value, roundingMode = "halfEven") {
+  const left = Math.min(value, 1 - value);
+  const maximumFractionDigits = left > 1e-12 && left < 0.01 ? Math.ceil(-Math.log10(100 * left) - 1e-9) + 1 : 1;
+  const key = `${roundingMode} ${maximumFractionDigits}`;
+  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits, roundingMode }));
+  return formats.get(key).format(Number(value.toFixed(12)));
+}
+
+const share = { format: (value) => percent(value) };
 const plain = new Intl.NumberFormat(language, { maximumSignificantDigits: 4 });
 let found = null;
 let plot = null;
@@ -54,7 +67,7 @@ function provenAt(index) {
 function sayProven(index) {
   const place = document.getElementById("proven-here");
   if (!place) return;
-  const said = provenAt(index).map(({ measure, bound, confidence }) => `${MEASURES[measure]} ${measure === "cost" ? plain.format(bound) : share.format(bound)}, with a confidence of ${share.format(confidence)}`);
+  const said = provenAt(index).map(({ measure, bound, confidence }) => `${MEASURES[measure]} ${measure === "cost" ? plain.format(bound) : percent(bound, measure === "false_positive_rate" ? "ceil" : "floor")}, with a confidence of ${share.format(confidence)}`);
   place.textContent = said.length > 0 ? `Proven of this threshold: ${said.join("; ")}.` : "Nothing is proven of this threshold.";
 }
 
@@ -199,7 +212,7 @@ function draw() {
     cursor: { drag: { x: false, y: false }, points: { show: false } },
     legend: { show: false },
     scales: { x: { time: false, range: [-0.02, 1.03] }, y: { range: [0, top] } },
-    axes: [axis(names[0], share), axis(names[1], free ? plain : share, { size: 56 })],
+    axes: [axis(names[0], tick), axis(names[1], free ? plain : tick, { size: 56 })],
     series: [
       {}, hidden, hidden, { stroke: color("--accent"), width: 2, points: { show: false } },
       { stroke: color("--good"), fill: "transparent", width: 6, points: { show: true, size: 18, fill: color("--good"), stroke: color("--good") } },

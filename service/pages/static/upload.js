@@ -11,6 +11,9 @@ const OPTIONS = {
   header: (said) => said === "true",
   decimal: String,
   thousands: String,
+  quote: (said) => (said === "none" ? null : said),
+  escape: String,
+  trim: (said) => said === "true",
   missing: (said) => said.split(",").map((word) => word.trim()).filter(Boolean),
 };
 const FIELDS = {
@@ -22,12 +25,16 @@ const FIELDS = {
   missing: "“Words for missing values”",
   encoding: "“Encoding”",
   delimiter: "“Delimiter”",
+  "quote null": "“Quotes”: are characters like others",
+  quote: "“Quotes”",
+  escape: "“Backslashes”",
+  trim: "“Blanks around values”",
 };
 const form = document.getElementById("upload-form");
 const bar = document.getElementById("upload-bar");
 const pause = document.getElementById("upload-pause");
 const told = document.getElementById("upload-told");
-const share = new Intl.NumberFormat(document.documentElement.dataset.numbers, { style: "percent", maximumFractionDigits: 1 });
+const share = new Intl.NumberFormat(document.documentElement.dataset.numbers, { style: "percent", maximumFractionDigits: 1, roundingMode: "floor" });
 let stopped = null; // what ends the part that is on its way
 let goOn = null;
 
@@ -145,6 +152,9 @@ function toggle() {
 // As the page says it when the service shows the form again (service/pages/advice.py).
 function inWordsOfTheForm(text) {
   return text.replace(/another one by option encoding \(such as utf-16, or cp1252 of many Windows files\)/, "another one: choose it under “Encoding” (many Windows files are cp1252)")
+    .replaceAll("say null for option quote", "say under “Quotes” that they are characters like others")
+    .replace(String.raw`"\"" for option quote`, "that they are \"")
+    .replaceAll(String.raw`say "\\" for option escape`, "say so under “Backslashes”")
     .replace("option delimiter says otherwise", "if that is wrong, upload the file with the right “Delimiter”")
     .replace(new RegExp(`\\boptions? (${Object.keys(FIELDS).join("|")})\\b`, "g"), (_, option) => FIELDS[option]);
 }

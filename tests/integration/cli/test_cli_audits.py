@@ -92,7 +92,7 @@ def test_from_the_first_key_to_the_seal(
     assert "Is it so that of the " in said
     assert "y: it is spam, n: it is ham, s: later, q: enough for now" in said
     assert re.search(r"--- row \d+: called spam, score [\d.]+\nage: [\d.]+\njob: (clerk|=cook)\nspam\? y\n", said)
-    assert "  2 answered, proved so far: precision at least 0." in said
+    assert "  2 answered, proved so far: precision at least " in said
     assert f"{audit}: open after 2 rows" in said
     assert f"\nprefsvm audit {audit} goes on\n" in said
     interrupted = prefsvm("audit", audit, keys="y", code=130)
@@ -130,7 +130,7 @@ def test_from_the_first_key_to_the_seal(
     assert "has no column 'answer'" in prefsvm("audit", audit, "--labels", rows, code=1)
 
     listed = prefsvm("audits")
-    assert re.search(rf"{audit} +proven +27 .*precision 0.5 with confidence 0.95", listed)
+    assert re.search(rf"{audit} +proven +27 .*precision 50% with confidence 95%", listed)
     assert prefsvm("audits", audit).startswith(listed)
     assert f"seal the audit (prefsvm audits seal {audit})" not in listed
     prefsvm("aliases", "delete", "filter")
@@ -143,7 +143,7 @@ def test_from_the_first_key_to_the_seal(
     assert f"{audit} is deleted" in prefsvm("audits", "delete", audit)
 
     costs = draw({"kind": "cost", "at_most": 0.6, "false_negative": 5, "false_positive": 1})
-    assert "cost 5:1 at most 0.6 with confidence 0.95" in prefsvm("audits", costs)
+    assert "cost 5:1 at most 0.6 with confidence 95%" in prefsvm("audits", costs)
     assert "proved so far: at most " in prefsvm("audit", costs, keys="yq")
 
 
@@ -171,7 +171,7 @@ def test_from_python(client: httpx.Client, bench: Bench, database: Database, tmp
             python.audit(model, young, objective={"kind": "precision", "target": 0.5})
         worker.join(40)
         assert (audit.status, audit.bound) == ("open", None)
-        assert audit.statement.endswith("unlabelled rows that the model calls 'spam', at least 0.5 are 'spam'")
+        assert audit.statement.endswith("unlabelled rows that the model calls 'spam', at least 50% are 'spam'")
         first, *_, last = python.audit_rows(audit, 5)
         assert (first.position, last.position) == (1, 5)
         assert set(first.content) == {"age", "job"}

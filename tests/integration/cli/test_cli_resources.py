@@ -92,21 +92,21 @@ def test_drift(prefsvm, client, database, tmp_path):
         if re.search(r"rows +2 *\n", shown):
             break
         time.sleep(0.1)
-    assert re.search(r"unseen values in job +50\.0%", shown), shown
+    assert re.search(r"unseen values in job +50%", shown), shown
 
 
 def test_a_threshold_is_chosen_and_applied(prefsvm, client, database, tmp_path):
     model = store_model(database, tmp_path)
     said = prefsvm("threshold", model, "--objective", "recall=1", "--apply")
     outcome = r"reached on the \d+ calibration rows, too few to promise it"
-    assert re.match(rf"threshold \S+ for recall 1: {outcome}, in use now", said)
+    assert re.match(rf"threshold \S+ for recall 100%: {outcome}, in use now", said)
     assert re.search(r"called positive +\d+", said)
     assert re.search(r"recall +1\.000", said)
     assert len(client.get(f"/models/{model}/operating-points").json()["items"]) == 1
-    assert re.search(r"recall 1 +open \(chance under 1%\)", prefsvm("threshold", model))
+    assert re.search(r"recall 100% +open \(chance under 1%\)", prefsvm("threshold", model))
     assert re.search(r"cost of a row +\d", prefsvm("threshold", model, "--objective", "cost=5:1"))
     said = prefsvm("threshold", model, "--objective", "recall=0.5", "--confidence", "0.9")
-    assert re.match(r"threshold \S+ for recall 0\.5 with confidence 0\.9: not certified at confidence 0\.9", said)
+    assert re.match(r"threshold \S+ for recall 50% with confidence 90%: not certified at confidence 90%", said)
     with database.transaction() as session:
         kept = session.get(ModelRow, model)
         kept.report = kept.report | {
@@ -117,8 +117,8 @@ def test_a_threshold_is_chosen_and_applied(prefsvm, client, database, tmp_path):
     assert shown == prefsvm("models", model)
     assert re.search(r"calibration +test, of lapsvm, as trained", shown)
     assert re.search(r"called positive", shown)
-    assert "for recall 1" in prefsvm("threshold", model, "--at", -2, "--apply")
-    assert re.search(r"-2 picked +recall 1", prefsvm("threshold", model))
+    assert "for recall 100%" in prefsvm("threshold", model, "--at", -2, "--apply")
+    assert re.search(r"-2 picked +recall 100%", prefsvm("threshold", model))
     prefsvm("threshold", model, "--apply", code=2)
     prefsvm("threshold", model, "--objective", "magic", code=2)
     assert "is deleted" in prefsvm("models", model, "--delete")

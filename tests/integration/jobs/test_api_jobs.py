@@ -184,14 +184,14 @@ def test_labels_that_are_too_few_for_the_target_are_counted_before_the_job_runs(
         return client.post("/train?dry_run=true", json=body).json()["warnings"]
 
     (said,) = warned(15)
-    assert said.startswith("15 labelled 'spam' rows are too few to promise recall 0.9: even without an error")
+    assert said.startswith("15 labelled 'spam' rows are too few to promise recall 90%: even without an error")
     assert said.endswith("it takes at least 16, or a lower target")
     assert warned(16) == []
     assert warned(15, refit=False) == []  # the rows that are held out count in full then
     assert warned(15, objective={"kind": "f1"}) == []
     assert warned(15, labels={"keep": 20}) == []
     (said,) = warned(16, objective={"kind": "recall", "target": 0.9, "confidence": 0.95})
-    assert said.startswith("16 labelled 'spam' rows are too few to certify recall 0.9 with confidence 0.95")
+    assert said.startswith("16 labelled 'spam' rows are too few to certify recall 90% with confidence 95%")
 
 
 def test_a_sparse_data_set_can_be_trained_on(client):

@@ -132,7 +132,7 @@ def test_the_alias_stays_where_the_new_model_is_worse(client: httpx.Client, trai
 
     # Another objective, and a policy that does not ask, are followed.
     other = trained(client.post("/train", json=body(more, objective={"kind": "recall", "target": 0.5})))
-    assert "it was asked for recall 0.5, the older one for f1" in other["report"]["succession"]["sentence"]
+    assert "it was asked for recall 50%, the older one for f1" in other["report"]["succession"]["sentence"]
     assert pointed_at(client) == other["id"]
     always = trained(client.post("/aliases/filter/retrain", json={"alias_policy": "always"}))
     assert (always["report"]["succession"]["policy"], pointed_at(client)) == ("always", always["id"])

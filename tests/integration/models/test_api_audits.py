@@ -167,7 +167,7 @@ def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, model: s
     assert verdict["decided_after"] == len(states)
     assert verdict["sentence"] == (
         f"proven after {len(states)} rows: of the {called.sum()} unlabelled rows that the model calls 'spam', at least "
-        "0.9 are 'spam' (confidence 0.95)"
+        "90% are 'spam' (confidence 95%)"
     )
     shown = client.get(f"/models/{model}").json()
     assert [(each["id"], each["status"], each["in_use"]) for each in shown["audits"]] == [(audit, "proven", True)]
@@ -188,7 +188,7 @@ def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, model: s
         session.execute(text("UPDATE audits SET verdict = verdict || '{\"estimate\": 0.5}'"))
     sentence = client.get(f"/audits/{audit}").json()["verdict"]["sentence"]
     assert re.search(
-        r"proven after .* speak against what was proved \(at least 0\.9\d*\): .* they say 0\.5, ", sentence
+        r"proven after .* speak against what was proved \(at least 9\d(\.\d)?%\): .* they say 50%, ", sentence
     )
 
 
@@ -196,7 +196,7 @@ def check_what_it_proves(client: httpx.Client, database: Database, model: str, a
     """A list shows the proof of the target that the threshold in use was chosen for, and an alias keeps to it."""
     with database.transaction() as session:
         row = session.get_one(AuditRow, audit)
-        (found,) = ModelRepository(session, row.project_id).proofs([model])[model]
+        (found,) = ModelRepository(session, row.project_id).verdicts([model])[model]
         threshold = row.pool["threshold"] if row.pool else 0.0
     assert proving_audit([found], PRECISION, threshold) == audit
     assert proving_audit([found], PRECISION | {"target": 0.8}, threshold) == audit
@@ -215,10 +215,10 @@ def check_what_it_proves(client: httpx.Client, database: Database, model: str, a
 @pytest.mark.parametrize(
     ("objective", "said"),
     [
-        ({"kind": "recall", "target": 0.9}, "the model finds at least 0.9 of those that are 'complaint'"),
+        ({"kind": "recall", "target": 0.9}, "the model finds at least 90% of those that are 'complaint'"),
         (
             {"kind": "ham_loss", "at_most": 0.001},
-            "the model takes at most 0.001 of those that are not 'complaint' for 'complaint'",
+            "the model takes at most 0.1% of those that are not 'complaint' for 'complaint'",
         ),
     ],
 )
@@ -326,7 +326,7 @@ def test_thresholds_are_tried_in_their_order(
     places = [(high, own).index(threshold) for _, threshold, _, _ in stages]
     assert places == sorted(places)  # what is proven stays
     assert [each["standing"] for each in verdict["thresholds"]] == ["proven", "proven", "refuted"]
-    assert f"; the next threshold, {low:.6g}, is refuted: proved of it so far at least 0." in verdict["sentence"]
+    assert f"; the next threshold, {low:.6g}, is refuted: proved of it so far at least " in verdict["sentence"]
     (shown,) = client.get(f"/models/{model}").json()["audits"]
     assert (shown["threshold"], shown["status"]) == (own, "proven")
     with database.transaction() as session:

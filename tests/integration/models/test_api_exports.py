@@ -154,7 +154,7 @@ def test_model_card(client, database, tmp_path):
     card = answer.text
     assert card.startswith(f"# Model {model}\n")
     assert (
-        "Trained for **precision** (target 0.9): not reached on the calibration rows. "
+        "Trained for **precision** (target 90%): not reached on the calibration rows. "
         "The calibration rows reach only 0.8."
     ) in card
     assert (
@@ -166,7 +166,7 @@ def test_model_card(client, database, tmp_path):
         session.execute(text("UPDATE models SET report = report || CAST(:promise AS jsonb)"), told)
     again = client.get(f"/models/{model}/card").text
     assert "**Only 0.8 is reached.**" in again
-    assert "(target 0.9): not reached on the calibration rows\n" in again  # and not once more that it is missed
+    assert "(target 90%): not reached on the calibration rows\n" in again  # and not once more that it is missed
     assert "| control plain\\_svm, calibration rows | 0 | 10 | 0.800 [0.700, 0.800] |" in card
     assert "There were no test rows." in card
     assert "\\<b\\>mails\\</b\\>\\|\\`x\\`.csv" in card

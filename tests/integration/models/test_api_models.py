@@ -97,7 +97,7 @@ def test_aliases_move_and_roll_back(client, database, tmp_path):
     assert client.get("/aliases").json()["items"][0]["model_id"] == a
     shown = client.get("/aliases/spam-filter").json()
     (listed,) = client.get("/aliases").json()["items"]
-    assert shown == listed | {"history": shown["history"]}
+    assert shown == listed | {"history": shown["history"], "before": None}
     moves = [(move["model_id"], move["rollback"]) for move in shown["history"]]
     newest = [(a, True), (d, False), (b, False), (a, True), (d, False), (a, True), (b, True), (c, False), (c, False)]
     assert moves == [*newest, (b, False), (a, False)]

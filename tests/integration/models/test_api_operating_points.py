@@ -146,7 +146,7 @@ def test_an_applied_point_shows_everywhere_what_it_promises(client, database, tm
     asked = {"objective": {"kind": "precision", "target": 0.9}, "apply": True}
     promise = client.post(f"/models/{model}/operating-points", json=asked).json()["promise"]
     assert promise["level"] in ("likely", "open")
-    assert "precision 0.9" in promise["sentence"].lower()
+    assert "precision 90%" in promise["sentence"].lower()
     shown = client.get(f"/models/{model}").json()
     assert shown["operating_point"]["promise"] == promise
     assert shown["report"]["promise"] is None  # that of the training
@@ -175,7 +175,7 @@ def test_what_cannot_be_reached_or_certified_is_said(client, database, tmp_path,
 
     both = choose(kind="precision_recall", precision=0.99, recall=0.98)
     assert both["status"] == "preference_unmet"
-    assert "where 0.99 was asked" in both["status_reason"]
+    assert "where 99% was asked" in both["status_reason"]
     assert choose(kind="recall", target=0.8, confidence=0.95)["status"] == "met"
     assert choose(kind="precision", target=1.0, confidence=0.99)["status"] == "cannot_certify"
     crossfit, _, _ = calibrated(database, tmp_path, rng, labeled_split="xfit")
@@ -297,7 +297,7 @@ def test_curves_as_pictures(client, database, tmp_path, rng):
     objective = {"kind": "recall", "target": 0.9}
     classes = {"negative": "ham", "positive": '<script>"&\x07 long' + "g" * 300}
     model, _, _ = calibrated(database, tmp_path, rng, objective=objective, classes=classes)
-    for kind, dashed in (("pr", "target: recall 0.9"), ("roc", "guessing"), ("cost", "mean cost (prices 1:1 assumed)")):
+    for kind, dashed in (("pr", "target: recall 90%"), ("roc", "guessing"), ("cost", "mean cost (prices 1:1 assumed)")):
         path = f"/models/{model}/curves/{kind}"
         picture = client.get(path, headers={"Accept": "image/svg+xml"})
         assert picture.status_code == 200

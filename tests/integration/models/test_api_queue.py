@@ -83,7 +83,10 @@ def test_from_the_queue_to_the_next_training(
     assert suspicious[0]["row"] == FLIPPED
     wrong = "ham" if SPAM[FLIPPED] else "spam"
     assert suspicious[0]["label"] == wrong
-    assert f"labelled {wrong}; models that have not seen this label give {wrong} 0." in suspicious[0]["reason"]
+    assert f"labelled {wrong!r}; models that have not seen this label give {wrong!r} " in suspicious[0]["reason"]
+    mistakes = queue_of(client, purpose="mistakes")["items"]
+    assert mistakes[0]["row"] == FLIPPED
+    assert mistakes[0]["reason"] == f"{suspicious[0]['reason']}, and the threshold calls it {label_of(FLIPPED)!r}"
 
     # by the client, by keys in the terminal, by a file, and by content: what has feedback is asked no more
     with Client(str(client.base_url)) as ours:

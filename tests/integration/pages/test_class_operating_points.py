@@ -92,7 +92,7 @@ def test_a_rule_is_applied_at_every_door_undone_and_chosen_again_by_a_retraining
     assert "without training" in client.get("/models/fruit/card").text
     told = _run(client, "models", "fruit")
     assert "trained for best macro-F1" in told
-    assert "precision 0.9 of '1'" in told
+    assert "precision 90% of '1'" in told
 
     again = client.post("/aliases/fruit/retrain", json={"alias_policy": "always"}).json()
     assert again["request"]["operating_point"] == {**CALLED, "confidence": None}
@@ -184,9 +184,9 @@ def test_the_page_and_the_command_line_choose_a_rule(client: httpx.Client, datas
     assert (refused.status_code, "precision or recall" in refused.text) == (200, True)
 
     told = _run(client, "threshold", "fruit", "--objective", json.dumps(CALLED), "--apply")
-    assert "best accuracy, precision 0.9 of '1'" in told
+    assert "best accuracy, precision 90% of '1'" in told
     assert "in use now" in told
-    assert "best accuracy, precision 0.9 of '1'" in _run(client, "threshold", "fruit")
+    assert "best accuracy, precision 90% of '1'" in _run(client, "threshold", "fruit")
 
 
 def test_what_cannot_be_asked_says_where(client: httpx.Client, dataset: str, database: Database) -> None:

@@ -11,6 +11,7 @@ from worker_bench import Bench
 
 from service.cli.main import app
 from service.db.session import Database
+from solver import percents
 
 ROWS = 90
 CLASSES = ("apple", "=pear", "plum <b>")
@@ -37,7 +38,9 @@ def test_any_class_is_an_answer_and_is_learned(client: httpx.Client, trainer: Be
     doubted = client.get("/models/fruit/queue", params={"purpose": "suspicious"}).json()["items"]
     wrong = next(each for each in doubted if each["row"] == 0)
     assert (wrong["label"], wrong["score"] < 0) == (LABELS[0], True)
-    assert wrong["reason"].endswith(f"models that have not seen this label give {LABELS[0]} {wrong['probability']:.2f}")
+    assert wrong["reason"].endswith(
+        f"models that have not seen this label give {LABELS[0]!r} {percents.measured(wrong['probability'])}"
+    )
     assert client.get("/models/fruit").json()["report"].get("queue") is None
 
     visitor = Visitor(client)

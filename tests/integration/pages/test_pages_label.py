@@ -128,7 +128,7 @@ def test_labels_in_doubt_are_confirmed_or_changed(place: Place) -> None:
     place.trained("doubted", queue=QUEUE, probability={"slope": 2.0, "offset": 0.0, "brier": 0.1, "reliability": []})
     visitor = Visitor(place.client)
     page = visitor.open("/ui/models/doubted/label?purpose=suspicious")
-    assert "Labelled spam; models that have not seen this label give spam 12%" in page.text
+    assert re.search(r"Labelled 'spam'; models that have not seen this label give 'spam' 1[12]\.\d%", page.text)
     page = visitor.send(page, "/label", label="ham")
     assert "purpose=suspicious" in visitor.at
     assert "Nothing in this list" in page.text
@@ -266,8 +266,7 @@ def test_what_an_audit_has_proven_comes_first_and_what_the_labels_say_below(plac
             assert found
             assert "roven after" in first
             # The card, which programs read, says shares as the calls do; what people read says them in percent.
-            target = "0.8" if path.endswith("/card") else "80%"
-            assert below.startswith(f"11 labelled rows called 'spam' are too few to promise precision {target} (chance")
+            assert below.startswith("11 labelled rows called 'spam' are too few to promise precision 80% (chance")
     assert "Of what it flags, at least 80% is right." in visitor.open("/ui").text
 
 
@@ -480,7 +479,15 @@ def test_only_what_is_proven_of_the_threshold_in_use_stands_in_a_green_box(
     visitor.open(f"/ui/models/{alias}")
     (shown,) = re.findall(rf'<div class="note ([a-z]*)"><p>{standing.capitalize()} after', visitor.answer.text)
     assert shown == box
-    assert ("Refuted by an audit" in visitor.answer.text) == (standing == "refuted" and box == "bad")
+    is_refuted = standing == "refuted" and box == "bad"
+    assert ("Refuted by an audit" in visitor.answer.text) == is_refuted
+    # The lists say it too, as the call does.
+    (listed,) = [each for each in place.client.get("/models?limit=100").json()["items"] if alias in each["aliases"]]
+    assert listed["refuted_by"] == (audit if is_refuted else None)
+    for path in ("/ui/models", "/ui"):
+        visitor.open(path)
+        (entry,) = [part for part in visitor.answer.text.split("<li>") if f">{alias}<" in part]
+        assert ("Refuted by an audit" in entry) == is_refuted
 
 
 def test_labels_prove_what_a_confidence_was_asked_for(place: Place) -> None:

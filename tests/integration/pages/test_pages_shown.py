@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,7 @@ def test_a_file_of_windows_is_uploaded_by_form(client: httpx.Client) -> None:
 def test_what_the_page_of_a_data_set_advises_has_a_field_in_the_form(client: httpx.Client) -> None:
     visitor = Visitor(client)
     fields = visitor.open("/ui/datasets").form("/ui/datasets")["fields"]
-    assert {"header", "decimal", "thousands", "missing"} <= fields.keys()
+    assert {"header", "decimal", "thousands", "missing", "quote", "escape", "trim"} <= fields.keys()
 
     def uploaded(content: str, **options: str) -> tuple[dict[str, Any], str]:
         sent = {"form_token": fields["form_token"], **options}
@@ -167,6 +168,62 @@ def test_what_the_page_of_a_data_set_advises_has_a_field_in_the_form(client: htt
     content = "a;b\n" + "".join(f"1.{i:03};{i},5\n" for i in range(30))
     dataset, _ = uploaded(content, decimal=",", thousands=".")
     assert [(each["kind"], each["max"]) for each in dataset["columns"]] == [("number", 1029), ("number", 29.5)]
+
+
+def test_quotes_backslashes_and_blanks_are_said_in_the_form(client: httpx.Client) -> None:
+    visitor = Visitor(client)
+    token = {"form_token": visitor.open("/ui/datasets").form("/ui/datasets")["fields"]["form_token"]}
+    style = {"escape": "\\", "quote": "'", "trim": "true"}
+    made = client.post("/ui/datasets", data=token | style, files={"file": ("a.csv", b"a,b\n' x\\'y ', 1\n'z', 2\n")})
+    assert made.status_code == 303, made.text
+    dataset = client.get(f"/datasets/{made.headers['location'].rpartition('/')[2]}").json()
+    assert dataset["columns"][0]["values"] == {"x'y": 1, "z": 1}
+    assert {name: dataset["options"][name] for name in style} == style | {"trim": True}
+    plain = client.post("/ui/datasets", data=token | {"quote": "none"}, files={"file": ("a.csv", b'a,b\n"x,1\n')})
+    assert plain.status_code == 303, plain.text
+    refused = client.post("/ui/datasets", data=token, files={"file": ("a.csv", b'a,b\n"x,y",1\n"u,2\n')})
+    assert refused.status_code == 422
+    assert "say under “Quotes” that they are characters like others" in refused.text
+    assert 'data-option="quote"' in refused.text
+
+
+def label_column(client: httpx.Client, content: str) -> str:
+    """Upload a table, and return the column that the form of a training begins with."""
+    dataset = upload(client, content.encode())
+    page = Visitor(client).open(f"/ui/datasets/{dataset['id']}/train")
+    return str(page.form("/train")["fields"]["target"])
+
+
+@pytest.mark.parametrize(
+    ("names", "cells", "target"),
+    [
+        # Half-filled before whole, also where the whole one has two values and it has three.
+        ("sex,kind", lambda i: f"{'mf'[i % 2]},{('a', 'b', 'c', '', '', '', '')[i % 7]}", "kind"),
+        # A few gaps are no sign of it.
+        ("smoker,outcome", lambda i: f"{('yes', 'no', 'no')[i % 3] if i % 20 else ''},{'ab'[i % 2]}", "outcome"),
+        # A column that is called so.
+        ("sex,Class", lambda i: f"{'mf'[i % 2]},{'abc'[i % 3]}", "Class"),
+        ("deck,is_target", lambda i: f"{'AB'[i % 2] if i % 4 == 0 else ''},{'yn'[i % 2]}", "is_target"),
+        ("classy,label_1", lambda i: f"{'mf'[i % 2]},{'abc'[i % 3]}", "label_1"),
+        # What numbers the rows, never changes, or has very many values holds no labels, whatever it is called.
+        ("label,spam", lambda i: f"{i},{('yes', 'no', '', '')[i % 4]}", "spam"),
+        ("label,spam", lambda i: f"same,{('yes', 'no', 'maybe')[i % 3]}", "spam"),
+        # Only positive rows are labelled.
+        ("sex,found", lambda i: f"{'mf'[i % 2]},{'yes' if i % 5 == 0 else ''}", "found"),
+    ],
+)
+def test_the_form_begins_with_the_column_that_looks_like_labels(
+    place: Place, names: str, cells: Callable[[int], str], target: str
+) -> None:
+    content = f"x,{names}\n" + "".join(f"{i * 0.37 % 1:.3f},{cells(i)}\n" for i in range(84))
+    assert label_column(place.client, content) == target
+
+
+def test_an_old_address_asks_for_what_it_asked_for(place: Place) -> None:
+    model = place.model(objective={"kind": "precision", "target": 0.9})
+    page = Visitor(place.client).open(f"/ui/models/{model}?kind=recall&target=80")
+    assert "It finds at least 80% of the “spam” rows" in page.text
+    assert page.form("/use")["fields"]["recall"] == "80"
 
 
 def test_a_label_that_means_not_known_is_no_class_in_the_form(client: httpx.Client) -> None:
@@ -766,9 +823,14 @@ def test_a_name_moves_and_goes_back(client: httpx.Client, database: Database, tm
         visitor.send(visitor.open(f"/ui/models/{model}"), "/alias", alias="filter")
     assert visitor.at == "/ui/models/filter"
     # Also from the page to which the training has led, whose address is that of the model.
-    visitor.send(visitor.open(f"/ui/models/{second}"), "/rollback")
+    page = visitor.open(f"/ui/models/{second}")
+    assert f"Point filter back at the model before that is {first} , made just now of 10 labelled rows" in page.text
+    assert client.get("/aliases/filter").json()["before"] == first
+    visitor.send(page, "/rollback")
     assert visitor.at == "/ui/models/filter"
     assert client.get("/aliases/filter").json()["model_id"] == first
+    assert client.get("/aliases/filter").json()["before"] is None
+    assert "back at the model before" not in visitor.open("/ui/models/filter").text
     visitor.send(visitor.open(f"/ui/models/{first}"), "/alias", 422, alias="No Name")
     assert "filter" in visitor.open("/ui").text
 

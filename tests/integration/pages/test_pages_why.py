@@ -31,7 +31,7 @@ WEIGHTS = {
 QUEUE = {
     "improve": {"rows": [], "scores": [], "reasons": [], "covers": [], "compared": 0},
     "suspicious": {
-        **{"rows": [3, 0], "scores": [-0.9, 0.8], "positive": [True, False], "judged": 40},
+        **{"rows": [3, 6, 0], "scores": [-0.9, 0.1, 0.8], "positive": [True, False, False], "judged": 40},
         "better_than_chance": True,
     },
 }
@@ -90,9 +90,22 @@ def test_mistakes_are_labelled_rows_with_what_they_hold(place: Place) -> None:
     page = visitor.open(f"/ui/models/{model}/mistakes")
     assert "spam is its label · row 3" in page.text
     assert page.text.index("row 3") < page.text.index("row 0")
+    # One whose label is in doubt, and that the threshold calls as it is labelled, is no mistake.
+    assert "row 6" not in page.text
+    assert "called otherwise by the threshold in use, 0.25, as" in page.text
+    assert "In all 1 of 10 calibration rows is called otherwise: 1 flagged wrongly, 0 missed." in page.text
+    found = place.client.get(f"/models/{model}/queue?purpose=mistakes").json()
+    assert [item["row"] for item in found["items"]] == [3, 0]
+    assert found["items"][0]["reason"].endswith(", and the threshold calls it 'ham'")
     assert "age 23" in page.text
     assert [link for link in page.links if link.endswith(f"try?dataset={place.dataset}&row=3")]
     assert [link for link in page.links if link.endswith("label?purpose=suspicious")]
+    # Of another threshold others are mistakes.
+    body = {"threshold": -2.0, "apply": True}
+    place.client.post(f"/models/{model}/operating-points", json=body).raise_for_status()
+    page = visitor.open(f"/ui/models/{model}/mistakes")
+    assert "in use, -2 (picked by hand after the training)" in page.text
+    assert [f"row {row}" in page.text for row in (3, 6, 0)] == [False, True, True]
     told(
         place,
         model,

@@ -38,7 +38,7 @@ def test_the_threshold_that_decides_is_spoken_of(
     said = verdict_words(audit, told)
     assert said is not None
     begins = f"{standing} after 50 rows: of the {CALLED[spoken_of]} unlabelled rows that the model calls 'spam' by the"
-    assert said.startswith(f"{begins} threshold {spoken_of:g}, at least 0.9")
+    assert said.startswith(f"{begins} threshold {spoken_of:g}, at least 90%")
     assert ("the next threshold, 1, is refuted" in said) == goes_on
 
 
@@ -50,7 +50,7 @@ def test_what_people_call_a_class_is_not_written_as_a_number_is(audit: AuditRow)
     with read_in(locale_of("de")):
         told = localized_sentence(said)
     assert "calls '1.5' by" in told
-    assert "at least 0,9 are '1.5'" in told
+    assert "at least 90\u00a0% are '1.5'" in told
 
 
 def test_nothing_is_told_before_the_first_answer(audit: AuditRow) -> None:

@@ -357,7 +357,7 @@ def test_a_job_is_told_with_the_promise_of_its_own_objective(prefsvm, stand_in) 
     trained = {"objective": asked, "status": "cannot_certify", "promise": promises[0]}
     stand_in.answers["GET /models/mdl_1"] = listed | {"report": trained}
     said = prefsvm("jobs").stdout
-    assert "precision 0.95: open (chance 30%)" in said
+    assert "precision 95%: open (chance 30%)" in said
     assert "proven" not in said
 
 
@@ -487,11 +487,11 @@ def a_model(objective: dict[str, Any], status: str = "met", **report: Any) -> di
 @pytest.mark.parametrize(
     ("objective", "status", "said"),
     [
-        ("recall=0.9", "met", "psvm, objective recall 0.9: met on the 40 calibration rows"),
-        ("recall=0.9", "preference_unmet", "psvm, objective recall 0.9: not reached on the 40 calibration rows"),
+        ("recall=0.9", "met", "psvm, objective recall 90%: met on the 40 calibration rows"),
+        ("recall=0.9", "preference_unmet", "psvm, objective recall 90%: not reached on the 40 calibration rows"),
         ("f1", "met", "psvm, objective best F1"),
         ("f_beta=2", "met", "psvm, objective best F-beta, beta 2"),
-        ("ham_loss=0.001", "met", "psvm, objective ham loss at most 0.001: met on the 40 calibration rows"),
+        ("ham_loss=0.001", "met", "psvm, objective ham loss at most 0.1%: met on the 40 calibration rows"),
         ("cost=5:1", "met", "psvm, objective lowest cost, false negative 5, false positive 1"),
         ("f1", "stopped", "psvm, objective best F1: stopped early, the best so far"),
     ],
@@ -503,20 +503,20 @@ def test_what_a_model_reached_is_no_promise(prefsvm, stand_in, objective, status
 
 
 def test_what_can_be_relied_on_is_said_once(prefsvm, stand_in):
-    sentence = "10 labelled rows called 'spam' are too few to promise precision 0.95."
+    sentence = "10 labelled rows called 'spam' are too few to promise precision 95%."
     promise = {"level": "open", "chance": 0.4, "confidence": 0.95, "bounds": {"precision": 0.6}, "sentence": sentence}
     stand_in.answers["GET /models/mdl_1"] = a_model(
         parse_objective("precision=0.95"), "cannot_certify", promise=promise, status_reason=sentence
     )
     said = prefsvm("models", "mdl_1").stdout
-    assert "precision 0.95: reached on the 40 calibration rows, too few to promise it" in said
+    assert "precision 95%: reached on the 40 calibration rows, too few to promise it" in said
     assert said.count(sentence) == 1
 
 
 def test_what_was_missed_is_said_once(prefsvm, stand_in):
-    sentence = "The labelled rows reach precision 0.9, where precision 0.95 was asked."
+    sentence = "The labelled rows reach precision 90%, where precision 95% was asked."
     promise = {"level": "missed", "chance": 0.1, "confidence": 0.95, "bounds": {"precision": 0.6}, "sentence": sentence}
-    reason = "The calibration rows reach only precision 0.900 where 0.95 was asked."
+    reason = "The calibration rows reach only precision 90% where 95% was asked."
     asked = parse_objective("precision=0.95")
     stand_in.answers["GET /models/mdl_1"] = a_model(asked, "preference_unmet", promise=promise, status_reason=reason)
     said = prefsvm("models", "mdl_1").stdout
@@ -554,12 +554,12 @@ def test_checked_rows_are_said_with_their_command_and_what_they_proved(prefsvm, 
 @pytest.mark.parametrize(
     ("level", "status", "said"),
     [
-        ("likely", "met", "recall 0.9: likely (chance 75%)"),
-        ("open", "cannot_certify", "recall 0.9: open (chance 75%)"),
-        ("proven", "met", "recall 0.9: proven"),
-        ("missed", "preference_unmet", "recall 0.9: missed"),
-        ("likely", "stopped", "recall 0.9: stopped early, the best so far"),
-        (None, "met", "recall 0.9: met on the calibration rows"),
+        ("likely", "met", "recall 90%: likely (chance 75%)"),
+        ("open", "cannot_certify", "recall 90%: open (chance 75%)"),
+        ("proven", "met", "recall 90%: proven"),
+        ("missed", "preference_unmet", "recall 90%: missed"),
+        ("likely", "stopped", "recall 90%: stopped early, the best so far"),
+        (None, "met", "recall 90%: met on the calibration rows"),
     ],
 )
 def test_a_list_says_how_far_each_model_can_be_relied_on(prefsvm, stand_in, level, status, said):
@@ -569,17 +569,17 @@ def test_a_list_says_how_far_each_model_can_be_relied_on(prefsvm, stand_in, leve
     stand_in.answers["GET /models"] = {"items": [listed], "next_cursor": None}
     assert prefsvm("models").stdout.splitlines()[-1].rstrip().endswith(f"deleted: {said}")
     listed["proven_by"] = "aud_1"
-    assert prefsvm("models").stdout.splitlines()[-1].rstrip().endswith("deleted: recall 0.9: proven by aud_1")
+    assert prefsvm("models").stdout.splitlines()[-1].rstrip().endswith("deleted: recall 90%: proven by aud_1")
 
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [("met", "certified at confidence 0.95"), ("cannot_certify", "not certified at confidence 0.95")],
+    [("met", "certified at confidence 95%"), ("cannot_certify", "not certified at confidence 95%")],
 )
 def test_a_certificate_is_called_one(prefsvm, stand_in, status, said):
     stand_in.answers["GET /models/mdl_1"] = a_model(parse_objective("recall=0.9", 0.95), status)
     line = prefsvm("models", "mdl_1").stdout.splitlines()[2]
-    assert line == f"psvm, objective recall 0.9 with confidence 0.95: {said}"
+    assert line == f"psvm, objective recall 90% with confidence 95%: {said}"
 
 
 def test_a_cost_is_shown_where_it_was_the_objective(prefsvm, stand_in):
@@ -598,17 +598,17 @@ def test_the_point_in_use_is_shown_of_what_an_alias_points_at(prefsvm, stand_in)
         "objective": parse_objective("precision=0.95"),
         "threshold": 0.5,
         "status": "preference_unmet",
-        "status_reason": "The calibration rows reach only precision 0.900.",
+        "status_reason": "The calibration rows reach only precision 90%.",
         "calibration": MEASURES | {"n": 41},
         "created_at": "2026-11-01T12:30:00Z",
     }
     stand_in.answers["GET /models/spam"] = model
     lines = prefsvm("models", "spam").stdout.splitlines()
     assert lines[2:6] == [
-        "psvm, objective precision 0.95: not reached on the 41 calibration rows",
-        "The calibration rows reach only precision 0.900.",
+        "psvm, objective precision 95%: not reached on the 41 calibration rows",
+        "The calibration rows reach only precision 90%.",
         "threshold 0.5 on the score for 'yes'",
-        "applied 2026-11-01 12:30; trained for recall 0.9, threshold 0.25",
+        "applied 2026-11-01 12:30; trained for recall 90%, threshold 0.25",
     ]
     assert re.match(r" +calibration +test, as trained", lines[6])
     assert re.match(r"rows +41 +40", lines[7])

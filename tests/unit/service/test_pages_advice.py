@@ -59,6 +59,13 @@ ROOT = Path(__file__).resolve().parents[3]
             "leaves it out, unless `include` or `kinds` of `features` names it",
             "leaves it out, unless a training by the API names it",
         ),
+        (
+            'say null for option quote if quotes are part of the texts, or "\\"" for option quote if they quote',
+            "say under “Quotes” that they are characters like others if quotes are part of the texts, or that they are "
+            '" if they quote',
+        ),
+        ('if a backslash escapes, say "\\\\" for option escape', "if a backslash escapes, say so under “Backslashes”"),
+        ("upload again with option quote null", "upload again with “Quotes”: are characters like others"),
         ("of a batch POST /batches/job_1/cancel", "of a batch POST /batches/job_1/cancel"),
         ('PATCH /datasets/{id} with {"columns": 3}', 'PATCH /datasets/{id} with {"columns": 3}'),
     ],
@@ -100,6 +107,7 @@ def test_what_is_translated_is_still_said_somewhere() -> None:
     for part in (
         ", or another one by option encoding (such as utf-16, or cp1252 of many Windows files)",
         "unless `include` or `kinds` of `features` names it",
+        *("say null for option quote", '"\\"" for option quote', 'say "\\\\" for option escape'),
     ):
         assert part in sources
     script = (ROOT / "service/pages/static/upload.js").read_text()

@@ -158,7 +158,7 @@ def test_a_training_promises_both_labels_and_the_threshold_is_that_of_the_object
     promised = report.promise.abstain
     assert promised is not None
     assert {promised.positive.level, promised.negative.level} == {"likely"}
-    assert "rows called 'spam' at least 0.9 are likely to be right" in report.promise.sentence
+    assert "rows called 'spam' at least 90% are likely to be right" in report.promise.sentence
     assert promised.undecided.low < report.abstain.undecided / report.abstain.rows < promised.undecided.high
     said = made.model.predict(data(400, 0, 200)[0]).labels
     assert report.unlabelled is not None
@@ -210,7 +210,7 @@ def test_with_a_confidence_a_label_is_said_where_it_is_proven() -> None:
     assert report.promise.abstain is not None
     assert report.promise.abstain.negative.level == "proven"
     assert report.promise.abstain.negative.bound >= 0.8
-    assert "proven with confidence 0.8" in report.promise.sentence
+    assert "proven with confidence 80%" in report.promise.sentence
     chance = chosen_point(report, Objective.parse({"kind": "f1", "abstain": {"precision": 0.8}}))
     assert chance is not None
     assert chance.abstain is not None
@@ -300,4 +300,4 @@ def test_another_abstain_is_another_aim() -> None:
     ours, theirs = (Standing(classes=each.classes, point=each) for each in (report, plain))
     assert other_aim(ours, ours) is None
     said = other_aim(ours, theirs)
-    assert said == "it was asked for f1 undecided below precision 0.9, the older one for f1"
+    assert said == "it was asked for f1 undecided below precision 90%, the older one for f1"

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
+from solver import percents
 from solver.audits import AuditTarget, draw_rows, judge, target_of
 from solver.estimators import SVM
 from solver.evaluation import ConfusionCounts, OperatingCurve, confusion, measures
@@ -53,7 +54,7 @@ def test_the_best_f1_under_it_is_the_brute_force_optimum(rows: list[tuple[int, b
         assert point.counts.f1 == pytest.approx(max(each.f1 for each in within))
     else:
         assert point.status == "preference_unmet"
-        assert f"at most {most:g} was asked" in point.reason
+        assert f"at most {percents.asked(most)} was asked" in point.reason
         assert point.counts.false_positives == min(each.false_positives for each in some)
 
 
@@ -98,8 +99,8 @@ def test_no_certificate_without_enough_good_mail() -> None:
         point = choose_threshold(scores, y, objective, "fixed-sequence", positive_share=0.1)
         assert point.status == status
         assert point.counts.true_positives >= 95  # the grid has steps of a tenth
-        # with fewer digits it would be missed by nothing
-        missed = "The calibration rows support ham loss 0.0010002 at confidence 0.9, where at most 0.001 was asked."
+        # rounded to the nearest, it would read as if nothing were missing
+        missed = "The calibration rows support ham loss 0.11% at confidence 90%, where at most 0.1% was asked."
         assert point.reason == (missed if status == "cannot_certify" else "")
 
 
@@ -137,9 +138,9 @@ def test_a_hundred_labels_promise_no_thousandth() -> None:
     assert made.needs.random_labels == pytest.approx(2995 * 100 / 74 - 100, rel=0.01)
     assert made.needs.checked_rows == 700  # every mail that it calls spam: no other can be lost
     assert made.sentence == (
-        "74 labelled rows that are not 'spam' are too few to promise a ham loss of at most 0.001 (chance "
-        "19%); what you can count on is a ham loss of at most 0.063. To prove a ham loss of at "
-        "most 0.001, check the unlabelled rows that it calls 'spam', all of them if need be, in an audit."
+        "74 labelled rows that are not 'spam' are too few to promise a ham loss of at most 0.1% (chance "
+        "19%); what you can count on is a ham loss of at most 6.3%. To prove a ham loss of at "
+        "most 0.1%, check the unlabelled rows that it calls 'spam', all of them if need be, in an audit."
     )
 
 
@@ -150,17 +151,17 @@ def test_a_hundred_labels_promise_no_thousandth() -> None:
             (20, 3, 71, 6),
             {},
             "missed",
-            "reach ham loss 0.0405, where a ham loss of at",
+            "reach ham loss 4.1%, where a ham loss of at",
         ),
-        ((500, 0, 4000, 6), {}, "likely", "of at most 0.001 is likely to hold on new rows"),
-        ((500, 0, 4000, 6), {"is_proven": True}, "proven", "A ham loss of at most 0.001 is proven for new"),
+        ((500, 0, 4000, 6), {}, "likely", "of at most 0.1% is likely to hold on new rows"),
+        ((500, 0, 4000, 6), {"is_proven": True}, "proven", "A ham loss of at most 0.1% is proven for new"),
         ((20, 0, 0, 6), {}, "missed", "rows reach"),
         ((40, 0, 74, 6), {"objective": {**LOST, "at_most": 1e-5}}, "open", "more than 10,000 labels to prove it: ask"),
         (
             (40, 0, 74, 6),
             {"test": ConfusionCounts(9, 2, 30, 1)},
             "open",
-            "The test rows reach ham loss 0.0625, too much to promise",
+            "The test rows reach ham loss 6.2%, too much to promise",
         ),
     ],
 )
@@ -174,13 +175,11 @@ def test_levels_and_words(counts: tuple[int, ...], more: dict[str, Any], level: 
 def test_what_was_asked_for_keeps_its_name(kind: str, word: str) -> None:
     objective = {"kind": kind, "at_most": 0.01}
     missed = promise(20, 3, 71, 6, objective=objective).sentence
-    assert (
-        f"reach {word} 0.0405, where a {word} of at most 0.01 was asked. What you can count on is a {word} of" in missed
-    )
+    assert f"reach {word} 4.1%, where a {word} of at most 1% was asked. What you can count on is a {word} of" in missed
     assert f"ask for a higher {word}" in missed.replace("Ask", "ask")
     curve = OperatingCurve.from_scores(np.array([2.0, 1.0]), np.array([False, True]))
     reason = choose_from_curve(curve, Objective.parse(objective)).reason
-    assert reason == f"The calibration rows have a {word} of 1 where at most 0.01 was asked."
+    assert reason == f"The calibration rows have a {word} of 100% where at most 1% was asked."
 
 
 def test_a_stored_curve_serves_it() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solver import percents
 from solver.audits import AuditTarget, Draws, Stratum, judge, rows_to_prove
 from solver.chances import LIKELY
 from solver.evaluation.counts import ConfusionCounts
@@ -35,14 +36,14 @@ def test_ten_spam_labels_promise_little() -> None:
     assert made.needs.checked_rows == 62  # of an audit; a test of a fixed number takes 59, as 0.95^59 is below 0.05
     assert made.needs.random_labels == 59 * 105 / 10 - 105 + 0.5
     assert made.sentence == (
-        "10 labelled rows called 'spam' are too few to promise precision 0.95 (chance 49%); what you can count on is a "
-        "precision of 0.64. To prove precision 0.95, check 62 of the unlabelled rows that it calls 'spam', in an audit."
+        "10 labelled rows called 'spam' are too few to promise precision 95% (chance 49%); what you can count on is a "
+        "precision of 63.7%. To prove precision 95%, check 62 of the unlabelled rows that it calls 'spam', in an audit."
     )
 
 
 @pytest.mark.parametrize(
     ("objective", "asked"),
-    [({"kind": "ham_loss", "at_most": 1e-300}, "at most 0.01"), ({"kind": "recall", "target": 1.0}, "0.99")],
+    [({"kind": "ham_loss", "at_most": 1e-300}, "at most 1%"), ({"kind": "recall", "target": 1.0}, "99%")],
 )
 def test_no_error_at_all_is_never_proven(objective: dict[str, Any], asked: str) -> None:
     assert f"that there is no error at all: ask for {asked}, say." in promise(objective, 80, 0, 90, 0).sentence
@@ -57,9 +58,9 @@ def test_no_error_at_all_is_never_proven(objective: dict[str, Any], asked: str) 
             (100, 9, 200, 5),
             {},
             "missed",
-            "rows reach precision 0.917, where precision 0.95 was",
+            "rows reach precision 91.7%, where precision 95% was",
         ),
-        ({**PRECISION, "confidence": 0.9}, (60, 0, 80, 4), {"is_proven": True}, "proven", "with confidence 0.9."),
+        ({**PRECISION, "confidence": 0.9}, (60, 0, 80, 4), {"is_proven": True}, "proven", "with confidence 90%."),
         ({"kind": "recall", "target": 0.9}, (20, 4, 80, 0), {}, "likely", "Label 47 more rows, drawn at random"),
         ({"kind": "recall", "target": 0.7}, (90, 4, 80, 2), {}, "likely", "Ask for it with a confidence"),
         (
@@ -83,11 +84,11 @@ def test_no_error_at_all_is_never_proven(objective: dict[str, Any], asked: str) 
             (20, 0, 80, 1),
             {"test": ConfusionCounts(20, 4, 80, 1)},
             "open",
-            "test rows reach only precision 0.83",
+            "test rows reach only precision 83.3%",
         ),
         ({"kind": "precision", "target": 1}, (90, 0, 80, 1), {}, "open", "never prove that there is no error"),
-        ("f1", (40, 4, 80, 1), {}, None, "What you can count on is an F1 of 0.84."),
-        ({"kind": "f_beta", "beta": 2}, (40, 4, 80, 1), {}, None, "an F-beta of 0.87."),
+        ("f1", (40, 4, 80, 1), {}, None, "What you can count on is an F1 of 84%."),
+        ({"kind": "f_beta", "beta": 2}, (40, 4, 80, 1), {}, None, "an F-beta of 87%."),
         ({"kind": "cost", "false_negative": 10, "false_positive": 1}, (40, 4, 80, 1), {}, None, "at most 0.58 a row"),
     ],
 )
@@ -114,7 +115,9 @@ def test_of_what_an_audit_has_proven_no_further_proof_is_advised(objective: Any,
     assert len(said) < len(made.sentence)
     assert made.sentence.startswith(said)
     (bound,) = made.bounds.values()
-    assert said.endswith(f"at most {bound + 0.0005:.3f}." if objective["kind"] == "ham_loss" else f"{bound:.2f}.")
+    assert said.endswith(
+        f"at most {percents.at_most(bound)}." if objective["kind"] == "ham_loss" else f"{percents.at_least(bound)}."
+    )
     assert "o prove" not in said
 
 
@@ -233,7 +236,7 @@ def test_no_more_rows_are_asked_for_than_there_are():
         for n, called in ((0, 0), (90, 40), (90, None), (900, 70))
     )
     assert none.sentence.endswith(
-        "There is no unlabelled row that it calls 'spam': to prove precision 0.95, upload more rows, and check 62 that "
+        "There is no unlabelled row that it calls 'spam': to prove precision 95%, upload more rows, and check 62 that "
         "it calls so, in an audit."
     )
     assert (none.needs.checked_rows, none.needs.checkable) == (62, 0)
@@ -242,9 +245,9 @@ def test_no_more_rows_are_asked_for_than_there_are():
     assert "check 62 of the unlabelled rows" in enough.sentence
     asked = {"kind": "recall", "target": 0.9}
     said = [promise(asked, 20, 4, 80, 0, unlabelled=n).sentence for n in (0, 40, 47)]
-    assert said[0].endswith("to prove recall 0.9: each row that there is has a label, so upload more.")
-    assert said[1].endswith("to prove recall 0.9: only 40 are without a label, so upload more.")
-    assert said[2].endswith("to prove recall 0.9.")
+    assert said[0].endswith("to prove recall 90%: each row that there is has a label, so upload more.")
+    assert said[1].endswith("to prove recall 90%: only 40 are without a label, so upload more.")
+    assert said[2].endswith("to prove recall 90%.")
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,10 @@ def test_as_many_rows_as_it_says_do(objective: dict[str, Any], test_fraction: fl
 
 def test_words() -> None:
     assert said_of({"kind": "recall", "target": 0.95}, 15, test_fraction=0) == (
-        "15 labelled 'spam' rows are too few to promise recall 0.95: even without an error among them it would hold "
+        "15 labelled 'spam' rows are too few to promise recall 95%: even without an error among them it would hold "
         "with a chance of 57% at most; it takes at least 32, or a lower target"
     )
-    assert "30 labelled rows that are not 'spam' are too few to promise ham loss 0.001" in str(
+    assert "30 labelled rows that are not 'spam' are too few to promise ham loss 0.1%" in str(
         said_of({"kind": "ham_loss", "at_most": 0.001}, 1000, 30)
     )
     for without in ({"kind": "f1"}, {"kind": "cost", "false_negative": 5, "false_positive": 1}):

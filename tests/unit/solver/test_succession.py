@@ -183,8 +183,8 @@ def told(
     ("now", "before", "on", "is_moved", "said"),
     [
         (standing(BAD), None, None, True, "it pointed at no model before"),
-        (standing(GOOD), standing(GOOD), rows(-0.1, 0.02), True, r"worse \(60 common rows cannot tell: precision 0"),
-        (standing(GOOD), standing(GOOD), rows(-0.1, -0.02), False, "worse on 60 common rows: precision 0.* → 0"),
+        (standing(GOOD), standing(GOOD), rows(-0.1, 0.02), True, r"worse \(60 common rows cannot tell: precision 80%"),
+        (standing(GOOD), standing(GOOD), rows(-0.1, -0.02), False, "worse on 60 common rows: precision 80% → 80%"),
         (standing(GOOD), standing(GOOD), rows(-1.0, -1.0, n=1), True, r"worse \(1 common row cannot tell"),
         (standing(GOOD), standing(GOOD), rows(0.02, 0.1), True, "mdl_old: better on 60 common rows: precision"),
         (standing(WEAK), standing(GOOD), rows(0.0, 0.1), False, "promises less .*'open', and 'likely' of the older"),
@@ -193,11 +193,11 @@ def told(
         (standing(BAD, positive="ham"), standing(GOOD), None, True, "it looks for 'ham', the older one for 'spam'"),
         (
             standing(BAD, {"kind": "recall", "target": 0.9}), standing(GOOD), None, True,
-            "asked for recall 0.9, the older one for precision 0.9",
+            "asked for recall 90%, the older one for precision 90%",
         ),
         (
             standing(BAD, {"kind": "recall", "target": 0.9}), replace(standing(GOOD), applied_meanwhile=True), None,
-            False, "the older one for precision 0.9, by an operating point that was applied while",
+            False, "the older one for precision 90%, by an operating point that was applied while",
         ),
     ],
 )  # fmt: skip
@@ -242,15 +242,23 @@ def test_f_beta_is_compared_by_itself_and_not_by_f1() -> None:
     assert first.f1.value < second.f1.value
     found = told(finds_half, finds_all)
     assert not found.moved
-    assert "its F3 on its calibration rows is 0.600 (" in found.sentence
+    assert "its F3 on its calibration rows is 60% (" in found.sentence
     assert told(finds_all, finds_half).moved
-    assert "F3 0.80 → 0.80" in told(finds_all, finds_all, rows(-0.1, 0.1)).sentence
+    assert "F3 80% → 80%" in told(finds_all, finds_all, rows(-0.1, 0.1)).sentence
 
 
 @pytest.mark.parametrize(("kind", "word"), [("ham_loss", "ham loss"), ("false_positive_rate", "false positive rate")])
 def test_a_rate_of_false_positives_is_called_as_it_was_asked_for(kind: str, word: str) -> None:
     asked = standing(GOOD, {"kind": kind, "at_most": 0.01})
-    assert f"{word} 0.14 → 0.14" in told(asked, asked, rows(-0.1, 0.1)).sentence
+    assert f"{word} 14.3% → 14.3%" in told(asked, asked, rows(-0.1, 0.1)).sentence
+
+
+def test_a_figure_that_one_of_the_two_has_not_is_left_out() -> None:
+    none_there, flags_none = measures(ConfusionCounts(0, 0, 1, 0)), measures(ConfusionCounts(0, 0, 30, 5))
+    alone = replace(rows(-1.0, -1.0, n=1), before=none_there, now=none_there)
+    assert "(1 common row cannot tell)" in told(standing(GOOD), standing(GOOD), alone).sentence
+    silent = replace(rows(-0.2, -0.1), now=flags_none)
+    assert "worse on 60 common rows: F1 80% → 0%; to use" in told(standing(GOOD), standing(GOOD), silent).sentence
 
 
 @pytest.mark.parametrize("beta", [0.5, 2.0, 3.0])

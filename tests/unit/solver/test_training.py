@@ -513,7 +513,7 @@ def cancer() -> TrainedModel:
 def test_breast_cancer_end_to_end(cancer: TrainedModel, tmp_path: Path) -> None:
     _, _, held_out, truth = breast_cancer()
     assert (cancer.report.status, cancer.report.promise.level) == ("cannot_certify", "open")
-    assert "labelled 'malignant' rows are too few to promise recall 0.95" in cancer.report.status_reason
+    assert "labelled 'malignant' rows are too few to promise recall 95%" in cancer.report.status_reason
     assert cancer.report.calibration.recall.value >= 0.95
     assert cancer.report.rows.labelled < 60
     made = cancer.model.predict(held_out)
