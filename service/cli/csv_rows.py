@@ -18,7 +18,7 @@ from service.cli.reasons import nearest, why
 from service.cli.threshold_note import ThresholdNote
 from service.ingest.delimiter import START_LENGTH, find_delimiter
 from service.ingest.errors import IngestError
-from service.ingest.escaping import Escapes
+from service.ingest.escaping import HIDDEN_BREAKS, Escapes
 from service.ingest.header import look_at_first_line
 from service.ingest.profile import checked_names
 from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
@@ -131,7 +131,12 @@ class CsvRows:
                 self._escapes = Escapes(self.delimiter, quote)
                 lines = self._escapes.hidden_lines(lines)
             self._records = split_records(
-                lines, self.delimiter, quote, max_characters=LONGEST_CELL, skipped_lines=int(bool(found.skipped))
+                lines,
+                self.delimiter,
+                quote,
+                max_characters=LONGEST_CELL,
+                skipped_lines=int(bool(found.skipped)),
+                hidden_breaks=HIDDEN_BREAKS if style.escape is not None else (),
             )
             first = next(self._records, None)
             if first is None:

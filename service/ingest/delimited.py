@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
@@ -19,8 +20,8 @@ import pyarrow.csv as pa_csv
 from service.ingest.batches import joined_record_batches
 from service.ingest.delimiter import OTHER_DELIMITERS, START_LENGTH, FoundDelimiter, find_delimiter, shown
 from service.ingest.errors import IngestError
+from service.ingest.escaping import HIDDEN_BREAKS, Escapes
 from service.ingest.escaping import MISSING as ESCAPED_MISSING
-from service.ingest.escaping import Escapes
 from service.ingest.header import look_at_first_line
 from service.ingest.identifiers import IndexKind
 from service.ingest.limits import ReadingLimits
@@ -110,6 +111,7 @@ class _Reader:
         self._block_bytes = max(BLOCK_BYTES, 2 * limits.max_line_bytes)
         self._quote = QUOTE if options.quote == "auto" else options.quote
         self._escapes: Escapes | None = None
+        self._hidden_breaks = HIDDEN_BREAKS if options.escape is not None else ()
         self._skipped = b""  # a first line that says no more than the delimiter
         found = self._find_delimiter()
         self._delimiter, self._guessed = found.character, found.guessed
@@ -214,7 +216,7 @@ class _Reader:
     def _pieces(self) -> Iterator[SomeRows]:
         """Yield what the rows are like, at the speed of the reader."""
         before = Before(self._head_bytes, self._head_lines + self._blank_lines_before, 0)
-        return rows_by_pieces(self._body(), self._delimiter, self._quote, before)
+        return rows_by_pieces(self._body(), self._delimiter, self._quote, before, self._hidden_breaks)
 
     def _split(self, lines: Iterable[str], lines_before: int) -> Iterator[Record]:
         try:
@@ -224,18 +226,15 @@ class _Reader:
                 self._quote,
                 max_characters=self._block_bytes,
                 skipped_lines=lines_before,
+                hidden_breaks=self._hidden_breaks,
             )
         except RecordTooLongError as error:
             self._check_quotes()
-            raise IngestError(
-                "too_long",
-                f"a row of more than {self._block_bytes} characters; maybe a quote that opens a value is never closed",
-                line=error.line,
-            ) from None
+            raise self._too_long(error.line) from None
 
     def _check_quotes(self) -> None:
         """Raise `ImproperQuoteError` if there is reason to, of the whole text: other errors may come from that."""
-        scan = QuoteScan(self._delimiter, self._quote, int(bool(self._skipped)))
+        scan = QuoteScan(self._delimiter, self._quote, int(bool(self._skipped)), self._hidden_breaks)
         for _ in scan.passing(self._bytes()):
             pass
 
@@ -255,6 +254,7 @@ class _Reader:
         try:
             for record in self._split(lines(), int(bool(self._skipped))):
                 if not head:
+                    first_bytes = sum(sizes)
                     check_columns(len(record.values), self._limits, line=record.line)
                 head.append(record)
                 characters += sum(map(len, record.values)) + len(record.values)
@@ -286,10 +286,9 @@ class _Reader:
             )
         self._blank_lines_before = self._head_lines = self._head_bytes = 0
         if self._has_names:
-            last = first.line + first.lines - 1 - bool(self._skipped)  # of the lines that were counted above
-            self._head_bytes = sum(sizes[:last])
+            self._head_bytes = first_bytes
             self._head_lines = first.lines
-            self._blank_lines_before = last - first.lines
+            self._blank_lines_before = first.line - 1 - bool(self._skipped)
         self._head_bytes += len(self._skipped)
         self._head_lines += bool(self._skipped)
         self._width, count = self._columns_of([record.values for record in (rows if self._has_names else head)])
@@ -365,7 +364,7 @@ class _Reader:
         scan = None
         if self._lines is None:
             lines = self._head_lines + self._blank_lines_before
-            scan = QuoteScan(self._delimiter, self._quote, lines)
+            scan = QuoteScan(self._delimiter, self._quote, lines, self._hidden_breaks)
             body = scan.passing(body)
         body = _with_mark(body)
         missing = ["", *self._options.missing]
@@ -417,12 +416,11 @@ class _Reader:
 
     def _account_for(self, scan: QuoteScan, rows: int) -> None:
         """Compare the rows that were read with the lines that were seen; notes what became of them."""
-        hidden = 0 if self._escapes is None else self._escapes.line_breaks
         self._lines = Lines(
-            total=self._head_lines + self._blank_lines_before + scan.lines + hidden,
+            total=self._head_lines + self._blank_lines_before + scan.lines + scan.hidden,
             header=self._head_lines,
             blank=self._blank_lines_before + scan.blank,
-            continued=scan.continued + hidden,
+            continued=scan.continued + scan.hidden,
         )
         if self._lines.rows != rows:
             raise IngestError(
@@ -447,17 +445,31 @@ class _Reader:
 
     def _explained(self) -> IngestError:
         """Return what is wrong with the rows. Arrow knows, but does not know the line, and quotes the file."""
-        uneven = (some.before for some in self._pieces() if not self._are_even(some))
-        if (before := next(uneven, None)) is not None:
-            for record in self._records(before):  # may raise by itself
-                if len(record.values) != self._width:
-                    return self._ragged(len(record.values), record.line, record)
+        for some in self._pieces():
+            if (row := self._first_bad(some)) is None:
+                continue
+            record = next(itertools.islice(self._records(some.before), row, None), None)  # may raise by itself
+            if record is not None and len(record.values) != self._width:
+                return self._ragged(len(record.values), record.line, record)
+            if some.lengths[row] > self._block_bytes:
+                return self._too_long(None if record is None else record.line)
+            break
         return IngestError("malformed", "the rows cannot be told apart; are quotes doubled inside quoted values?")
 
-    def _are_even(self, some: SomeRows) -> bool:
-        """Tell whether rows have as many values as there are columns, and can be split."""
-        widths, longest = some.widths, some.longest
-        return widths is not None and longest <= self._block_bytes and bool((widths == self._width).all())
+    def _first_bad(self, some: SomeRows) -> int | None:
+        """Return which of some rows is the first that has not as many values as there are columns, or is too long."""
+        if some.widths is None:
+            return 0
+        is_bad = some.lengths > self._block_bytes
+        is_bad[:-1] |= some.widths != self._width
+        return int(np.argmax(is_bad)) if is_bad.any() else None
+
+    def _too_long(self, line: int | None) -> IngestError:
+        return IngestError(
+            "too_long",
+            f"a row of more than {self._block_bytes} bytes; maybe a quote that opens a value is never closed",
+            line=line,
+        )
 
     def _ragged(self, count: int, line: int | None, record: Record | None = None) -> IngestError:
         expected = len(self._names) if self._width > len(self._names) else self._width

@@ -15,6 +15,9 @@ MISSING = "\\N"
 _MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "Z": "\x1a"}
 _FIRST_PLACEHOLDER = 0xFDD0
 """From here on Unicode has 32 non-characters, which no text may have."""
+HIDDEN_BREAKS = ("\ufdde", "\ufddf")
+"""Placeholders for a line feed and a carriage return that end a line of the file; one that is spelt ends none. So lines
+can be counted by them."""
 
 
 class Escapes:
@@ -31,21 +34,22 @@ class Escapes:
         What each placeholder stands for.
     missing : int
         How often `MISSING` was seen.
-    line_breaks : int
-        How many line breaks were hidden.
     """
 
     def __init__(self, delimiter: str, quote: str | None) -> None:
         hidden = dict.fromkeys(("\n", "\r", "\\", delimiter, quote or delimiter))
         self.placeholders = {chr(_FIRST_PLACEHOLDER + place): character for place, character in enumerate(hidden)}
         self.missing = 0
-        self.line_breaks = 0
+        self.placeholders |= dict(zip(HIDDEN_BREAKS, "\n\r", strict=True))
         self._table = {ESCAPE + "N": MISSING} | {
             ESCAPE + short: meaning for short, meaning in _MEANINGS.items() if meaning not in hidden
         }
         for placeholder, character in self.placeholders.items():
-            names = [character, *(short for short, meaning in _MEANINGS.items() if meaning == character)]
+            spelt = [short for short, meaning in _MEANINGS.items() if meaning == character]
+            names = [character] if placeholder in HIDDEN_BREAKS else [character, *spelt]
             self._table |= {ESCAPE + name: placeholder for name in names}
+        feed, _ = HIDDEN_BREAKS
+        self._table[ESCAPE + "\r\n"] = self._table[ESCAPE + "r"] + feed  # one line ends there, not two
         self._bytes_table = {name.encode(): text.encode() for name, text in self._table.items()}
         self._taken = re.compile(f"[{''.join(self.placeholders)}]")
         self._taken_bytes = re.compile("|".join(self.placeholders).encode())
@@ -108,15 +112,9 @@ class Escapes:
     def _of_bytes(self, match: re.Match[bytes]) -> bytes:
         found = match[0]
         self.missing += found == b"\\N"
-        self.line_breaks += found[1:] in (b"\n", b"\r", b"\r\n")
-        if found == b"\\\r\n":
-            return self._bytes_table[b"\\\r"] + self._bytes_table[b"\\\n"]
         return self._bytes_table.get(found, found[1:])
 
     def _of_text(self, match: re.Match[str]) -> str:
         found = match[0]
         self.missing += found == MISSING
-        self.line_breaks += found[1:] in ("\n", "\r", "\r\n")
-        if found == "\\\r\n":
-            return self._table["\\\r"] + self._table["\\\n"]
         return self._table.get(found, found[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,16 +32,22 @@ class SomeRows:
     widths : ndarray of int or None
         How many values each has. None: a quoted value does not end as one, so the rules of
         `service.ingest.records.split_records` have to tell what is a row.
-    longest : int
-        Bytes of the longest of them, or of the one that goes on behind the piece.
+    lengths : ndarray of int
+        Bytes of each, and at last those so far of the one that goes on behind the piece.
     """
 
     before: Before
     widths: NDArray[np.intp] | None
-    longest: int
+    lengths: NDArray[np.intp]
 
 
-def rows_by_pieces(chunks: Iterable[bytes], delimiter: str, quote: str | None, before: Before) -> Iterator[SomeRows]:
+def rows_by_pieces(
+    chunks: Iterable[bytes],
+    delimiter: str,
+    quote: str | None,
+    before: Before,
+    hidden_breaks: Sequence[str] = (),
+) -> Iterator[SomeRows]:
     """Yield what the rows of a text are like, some at a time, in order; its last line has to end with a line break.
 
     Parameters
@@ -51,8 +57,10 @@ def rows_by_pieces(chunks: Iterable[bytes], delimiter: str, quote: str | None, b
     quote : str or None
     before : Before
         What stands before the text.
+    hidden_breaks : sequence of str, default ()
+        See `QuoteScan`.
     """
-    scan = QuoteScan(delimiter, quote, before.lines)
+    scan = QuoteScan(delimiter, quote, before.lines, hidden_breaks)
     open_bytes = open_delimiters = 0  # of the row that the last piece left open
     for piece in whole_lines(chunks):
         array = np.frombuffer(piece, dtype=np.uint8)
@@ -60,7 +68,7 @@ def rows_by_pieces(chunks: Iterable[bytes], delimiter: str, quote: str | None, b
         try:
             quotes = scan.look_at(piece)
         except ImproperQuoteError:
-            yield SomeRows(before, None, 0)
+            yield SomeRows(before, None, np.zeros(1, np.intp))
             return
         ends = line_ends(array)
         delimiters = np.flatnonzero(array == ord(delimiter))
@@ -82,8 +90,9 @@ def rows_by_pieces(chunks: Iterable[bytes], delimiter: str, quote: str | None, b
         rest = len(piece) - last
         open_bytes += rest
         open_delimiters += int(np.count_nonzero(delimiters >= last))
-        yield SomeRows(before, widths[is_row], max(int(lengths.max(initial=0)), open_bytes))
+        yield SomeRows(before, widths[is_row], np.r_[lengths[is_row], open_bytes])
         if len(row_ends):
             begun = before.bytes + int(lengths.sum())
             lines = scan.lines - int(np.count_nonzero(ends >= last))
-            before = Before(begun, scan.skipped + lines, before.rows + int(is_row.sum()))
+            hidden = scan.hidden - scan.hidden_in(piece, last)
+            before = Before(begun, scan.skipped + lines + hidden, before.rows + int(is_row.sum()))

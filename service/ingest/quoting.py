@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,23 +54,30 @@ class QuoteScan:
     quote : str or None
     skipped_lines : int
         Lines before the text, for those that errors name.
+    hidden_breaks : sequence of str, default ()
+        Characters that stand for line breaks of the file, and end no line of the text.
 
     Attributes
     ----------
     lines, blank, continued : int
         See `Lines`; of the text that has passed.
+    hidden : int
+        Line breaks that are hidden in it.
     first_continued : int or None
         Line on which the first value opens that goes on on another line.
     skipped : int
         As it was given.
     """
 
-    def __init__(self, delimiter: str, quote: str | None, skipped_lines: int) -> None:
-        self.lines = self.blank = self.continued = 0
+    def __init__(
+        self, delimiter: str, quote: str | None, skipped_lines: int, hidden_breaks: Sequence[str] = ()
+    ) -> None:
+        self.lines = self.blank = self.continued = self.hidden = 0
         self.first_continued: int | None = None
         self.skipped = skipped_lines
         self._delimiter = delimiter.encode()
         self._quote = None if quote is None else quote.encode()
+        self._hidden_breaks = [each.encode() for each in hidden_breaks]
         self._opened: int | None = None  # line of the value that is open
         if quote is None:
             return
@@ -92,7 +99,7 @@ class QuoteScan:
             self.look_at(piece)
             yield piece
         if self._opened is not None:
-            raise ImproperQuoteError(self._opened, self.skipped + self.lines, "open")
+            raise ImproperQuoteError(self._opened, self.skipped + self.lines + self.hidden, "open")
 
     @property
     def is_open(self) -> bool:
@@ -112,26 +119,29 @@ class QuoteScan:
         was_open = self._opened is not None
         if self._quote is None or (not was_open and self._quote not in piece):
             self.blank += int(blank_lines(array, ends).sum())
-            self.lines += len(ends)
+            self._pass(piece, ends)
             return np.zeros(0, np.intp)
         quotes = self._structural_quotes(piece, array, ends)
         inside = np.searchsorted(quotes, ends) % 2 != was_open
         self.continued += int(inside.sum())
-        if inside.any():
-            first = int(np.argmax(inside))
-            if self.first_continued is None:
-                # The quote that opens stands on the line that this break ends.
-                self.first_continued = self.skipped + self.lines + first + 1
-        self.blank += int((blank_lines(array, ends) & ~inside & ~np.r_[was_open, inside[:-1]]).sum())
-        if len(quotes) % 2 == was_open:
-            self._opened = None
-        else:
+        is_open = len(quotes) % 2 != was_open
+        if is_open or (self.first_continued is None and inside.any()):
             opening = quotes[int(was_open) :: 2]
             opening = opening[array[opening - 1] != self._quote[0]]  # the others are second halves of doubled ones
-            if len(opening):
-                self._opened = self._line_of(int(opening[-1]), ends)
-        self.lines += len(ends)
+            if self.first_continued is None:
+                before = opening[opening < ends[np.argmax(inside)]]
+                self.first_continued = self._line_of(int(before[-1]), piece, ends)
+            if is_open and len(opening):
+                self._opened = self._line_of(int(opening[-1]), piece, ends)
+        if not is_open:
+            self._opened = None
+        self.blank += int((blank_lines(array, ends) & ~inside & ~np.r_[was_open, inside[:-1]]).sum())
+        self._pass(piece, ends)
         return quotes
+
+    def _pass(self, piece: bytes, ends: NDArray[np.intp]) -> None:
+        self.lines += len(ends)
+        self.hidden += self.hidden_in(piece)
 
     def _structural_quotes(self, piece: bytes, array: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where values open and close in turn; two quotes that stand for one may count as both."""
@@ -165,15 +175,21 @@ class QuoteScan:
             blanks = self._blanks.match(piece, end.end())
             position = end.end() if blanks is None else blanks.end()
             if piece[position : position + 1] not in (self._delimiter, b"\n", b"\r"):
-                line = self._line_of(found[-1], ends) if opened == -1 else opened
+                line = self._line_of(found[-1], piece, ends) if opened == -1 else opened
                 escaped = end.end() >= 2 and piece[end.end() - 2] == ord("\\")
-                raise ImproperQuoteError(line, self._line_of(end.end(), ends), "backslash" if escaped else "text")
+                end_line = self._line_of(end.end(), piece, ends)
+                raise ImproperQuoteError(line, end_line, "backslash" if escaped else "text")
             found.append(end.end() - 1)
             opened = None
         return np.array(found, dtype=np.intp)
 
-    def _line_of(self, position: int, ends: NDArray[np.intp]) -> int:
-        return self.skipped + self.lines + int(np.searchsorted(ends, position)) + 1
+    def hidden_in(self, piece: bytes, begin: int = 0, end: int | None = None) -> int:
+        """Return how many line breaks are hidden in a part of a piece."""
+        return sum(piece.count(each, begin, end) for each in self._hidden_breaks)
+
+    def _line_of(self, position: int, piece: bytes, ends: NDArray[np.intp]) -> int:
+        hidden = self.hidden + self.hidden_in(piece, 0, position)
+        return self.skipped + self.lines + hidden + int(np.searchsorted(ends, position)) + 1
 
 
 def reads_evenly(chunks: Iterable[bytes], delimiter: str, quote: str, width: int) -> bool:

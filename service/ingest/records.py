@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,7 +82,13 @@ class RecordTooLongError(Exception):
 
 
 def split_records(
-    lines: Iterable[str], delimiter: str, quote: str | None, *, max_characters: int, skipped_lines: int = 0
+    lines: Iterable[str],
+    delimiter: str,
+    quote: str | None,
+    *,
+    max_characters: int,
+    skipped_lines: int = 0,
+    hidden_breaks: Sequence[str] = (),
 ) -> Iterator[Record]:
     """Yield the records of a text, but for empty lines.
 
@@ -101,18 +107,22 @@ def split_records(
         Of one record.
     skipped_lines : int, default 0
         Lines before the first one, for those that errors and records name.
+    hidden_breaks : sequence of str, default ()
+        Characters that stand for line breaks of the file, and end no line here. They count in the lines that are named.
 
     Raises
     ------
     ImproperQuoteError
     RecordTooLongError
     """
+    last = skipped_lines
     if quote is None:
-        for number, line in enumerate(lines, start=skipped_lines + 1):
+        for line in lines:
+            number, last = last + 1, last + 1 + _count(hidden_breaks, line)
             if len(line) > max_characters:
                 raise RecordTooLongError(number)
             if text := line.rstrip("\r\n"):
-                yield Record(number, 1, text.split(delimiter))
+                yield Record(number, last - number + 1, text.split(delimiter))
         return
     q = re.escape(quote)
     closing = re.compile(f"[^{q}]*(?:{q}{q}[^{q}]*)*{q}(?!{q})")
@@ -122,21 +132,21 @@ def split_records(
     values: list[str] = []
     parts = io.StringIO()  # and not a list: of a value of very many short lines each would take 60 bytes
     size = 0
-    number = skipped_lines
-    for number, line in enumerate(lines, start=skipped_lines + 1):
+    for line in lines:
+        number, last = last + 1, last + 1 + _count(hidden_breaks, line)
         size += len(line)
         if size > max_characters:
             raise RecordTooLongError(number)
         if not opened and quote not in line:
             if text := line.rstrip("\r\n"):
-                yield Record(number, 1, text.split(delimiter))
-            begin, size = number + 1, 0
+                yield Record(number, last - number + 1, text.split(delimiter))
+            begin, size = last + 1, 0
             continue
         text = line.rstrip("\r\n")
         position = 0
         while True:
             if not opened and text.startswith(quote, position):
-                opened, parts = number, io.StringIO()
+                opened, parts = number + _count(hidden_breaks, line, position), io.StringIO()
                 position += 1
             if opened:
                 found = closing.match(line, position)
@@ -147,6 +157,7 @@ def split_records(
                 position = found.end() if end is None else end.end()
                 if position < len(text) and text[position] != delimiter:
                     escaped = line[found.end() - 2 : found.end() - 1] == "\\"
+                    number += _count(hidden_breaks, line, position)
                     raise ImproperQuoteError(opened, number, "backslash" if escaped else "text")
                 parts.write(line[found.start() : found.end() - 1])
                 values.append(parts.getvalue().replace(quote * 2, quote) + text[found.end() : position])
@@ -157,9 +168,14 @@ def split_records(
                 values.append(text[position:end_of_value])
                 position = end_of_value
             if position >= len(text):
-                yield Record(begin, number - begin + 1, values)
-                values, begin, size = [], number + 1, 0
+                yield Record(begin, last - begin + 1, values)
+                values, begin, size = [], last + 1, 0
                 break
             position += 1
     if opened:
-        raise ImproperQuoteError(opened, number, "open")
+        raise ImproperQuoteError(opened, last, "open")
+
+
+def _count(characters: Sequence[str], line: str, end: int | None = None) -> int:
+    """Return how many of these characters a line has, before a position."""
+    return sum(line.count(each, 0, end) for each in characters) if characters else 0

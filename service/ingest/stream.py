@@ -179,7 +179,7 @@ def recoded(chunks: Iterator[bytes], encoding: str | None) -> Iterator[bytes]:
         encoding = "utf-16"
     chunks = itertools.chain([first], chunks)
     decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
-    line = 1
+    lines = _Lines()
     at_start = True
     for chunk in _with_end(chunks):
         final = chunk is None
@@ -189,25 +189,28 @@ def recoded(chunks: Iterator[bytes], encoding: str | None) -> Iterator[bytes]:
             try:
                 text = decoder.decode(chunk or b"", final)
             except UnicodeDecodeError as error:
+                good = error.object[: error.start]
+                if encoding.startswith("utf-16"):
+                    good = good.decode(error.encoding, "replace").encode()
                 raise IngestError(
-                    "bad_encoding",
-                    f"not {encoding} text; expected {encoding}{advice}",
-                    line=line + error.object.count(b"\n", 0, error.start),
+                    "bad_encoding", f"not {encoding} text; expected {encoding}{advice}", line=lines.line_behind(good)
                 ) from None
             if encoding not in ("utf-8", "utf-16") and at_start:  # of which the decoder has taken it
                 text = text.removeprefix("\ufeff")
             try:
                 out = text.encode()
             except UnicodeEncodeError:
-                raise IngestError("bad_encoding", "halves of surrogate pairs are not text", line=line) from None
+                raise IngestError(
+                    "bad_encoding", "halves of surrogate pairs are not text", line=lines.line_behind(b"")
+                ) from None
             at_start = at_start and not out
         if b"\0" in out:
             raise IngestError(
                 "bad_encoding",
                 f"a NUL character; expected text in {encoding}{advice}",
-                line=line + out.count(b"\n", 0, out.index(b"\0")),
+                line=lines.line_behind(out[: out.index(b"\0")]),
             )
-        line += _line_feeds(out)
+        lines.pass_by(out)
         if out:
             yield out
 
@@ -238,7 +241,7 @@ def with_bounded_lines(chunks: Iterator[bytes], max_line_bytes: int) -> Iterator
         ``too_long`` with the line.
     """
     open_bytes = 0  # length so far of the line that the last chunk left open
-    line = 1
+    lines = _Lines()
     for chunk in chunks:
         # Leap from break to break, each time to the last one in reach: a few steps a chunk.
         position = -open_bytes
@@ -247,13 +250,37 @@ def with_bounded_lines(chunks: Iterator[bytes], max_line_bytes: int) -> Iterator
             begin = max(position, 0)
             found = max(chunk.rfind(b"\n", begin, reach), chunk.rfind(b"\r", begin, reach))
             if found < 0:
-                line += chunk.count(b"\n", 0, begin)
+                line = lines.line_behind(chunk[:begin])
                 raise IngestError("too_long", f"a line of more than {max_line_bytes} bytes", line=line)
             position = found + 1
         last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
         open_bytes = len(chunk) - last - 1 if last >= 0 else open_bytes + len(chunk)
-        line += _line_feeds(chunk)
+        lines.pass_by(chunk)
         yield chunk
+
+
+class _Lines:
+    """Counts the lines of a text that passes by: a line feed ends one, and so does a carriage return before none."""
+
+    def __init__(self) -> None:
+        self._ended = 0
+        self._last_is_return = False
+
+    def pass_by(self, chunk: bytes) -> None:
+        """Take a part of the text into account."""
+        self._ended += self._ended_in(chunk)
+        self._last_is_return = chunk.endswith(b"\r") if chunk else self._last_is_return
+
+    def line_behind(self, part: bytes) -> int:
+        """Return the line of what follows a part that has not passed by yet."""
+        return self._ended + self._ended_in(part) + 1
+
+    def _ended_in(self, chunk: bytes) -> int:
+        count = _line_feeds(chunk)
+        if b"\r" in chunk:
+            count += chunk.count(b"\r") - chunk.count(b"\r\n")
+        # The carriage return that the part before ended with has been counted.
+        return count - (self._last_is_return and chunk.startswith(b"\n"))
 
 
 def _line_feeds(chunk: bytes) -> int:

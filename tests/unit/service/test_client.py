@@ -719,6 +719,12 @@ def test_rows_are_those_of_an_upload(text, options, rows):
     assert [row for piece in read.pieces() for row in piece.rows] == rows
 
 
+def test_lines_whose_breaks_are_escaped_count_as_in_an_upload():
+    text = "a,b\nx\\\ny,1\nz\\nz,2\nx\\\r\ny,3\nx,4\n"
+    read = CsvRows(io.StringIO(text, newline=""), CsvStyle(escape="\\"), {"a": "text", "b": "text"})
+    assert [line for piece in read.pieces() for line in piece.lines] == [2, 4, 5, 7]
+
+
 def test_a_first_line_of_values_is_a_row_where_the_model_has_no_such_names():
     text = "3.25,-1,yes\n" + "1.5,-2,no\n4.5,2,yes\n" * 5
     read = CsvRows(io.StringIO(text), CsvStyle(), {"f0": "number", "f1": "number"})

@@ -17,6 +17,7 @@ from ingest_helpers import Read, refusal
 from service.ingest.errors import IngestError
 from service.ingest.quoting import QuoteScan
 from service.ingest.records import ImproperQuoteError
+from service.ingest.stream import CHUNK_BYTES
 from solver.labels import is_missing_word
 
 
@@ -469,6 +470,24 @@ def test_backslashes_before_quotes() -> None:
     read = Read(data, "csv", {"escape": "\\"})
     assert read.table == {"text": ["plain", 'a "nice" day, they said', "C:\\x", None], "n": [1.0, 2.0, None, 4.0]}
     assert any("\\N was read as missing" in warning for warning in read.warnings)
+
+
+@pytest.mark.parametrize("line_end", ["\r", "\r\n", "\n"])
+@pytest.mark.parametrize(
+    ("value", "code"), [(b"\xff", "bad_encoding"), (b"\0", "bad_encoding"), (b"x" * 1001, "too_long")]
+)
+def test_lines_are_counted_whatever_ends_them(line_end: str, value: bytes, code: str) -> None:
+    lines = [b"text,n"] + [b"some,1"] * (CHUNK_BYTES // 6)
+    lines[-2] = value + b",1"
+    error = refusal(line_end.encode().join(lines), "csv", {"encoding": "utf-8"}, max_line_bytes=1000)
+    assert (error.code, error.line) == (code, len(lines) - 1)
+
+
+def test_lines_of_utf_16_are_counted() -> None:
+    """A line feed is two bytes there, and a byte of it may be one of another character."""
+    text = "text,n\r\n" + "\u0a0a,1\r\n" * 100
+    error = refusal(text.encode("utf-16") + b"\0\xdc" + "\r\n".encode("utf-16-le"), "csv", {"encoding": "utf-16"})
+    assert (error.code, error.line) == ("bad_encoding", 102)
 
 
 def test_what_mysql_writes() -> None:

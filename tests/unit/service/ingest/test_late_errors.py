@@ -10,7 +10,7 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ingest_helpers import refusal
+from ingest_helpers import Read, refusal
 
 from service.ingest import delimited
 from service.ingest.delimited import HEAD_ROWS
@@ -53,6 +53,52 @@ def test_a_late_value_that_is_no_number_is_told_by_its_line(split: list[int]) ->
     error = refusal(b"text,number\n" + b"".join(body), "csv", {"columns": {"number": "number"}})
     assert (error.code, error.line) == ("bad_value", 2 * (len(body) - 7) + 2 + 1)
     assert len(split) < HEAD_ROWS + 10 + 2 * CHUNK_BYTES // 12
+
+
+ESCAPED_BREAKS = b"a\\\nb\\\r\nc\\\r,1\n"  # that end three lines of the file, but no row
+SPELT_BREAK = b"a\\nb,1\n"  # that ends none
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "behind"),
+    [
+        (b"a,1,2\n", "ragged", 0),
+        (b"a,x\n", "bad_value", 0),
+        (b'"a"b,1\n', "malformed", 0),
+        (b'"a\\\nb"c,1\n', "malformed", 0),
+        (b'a\\\nb,"c"d\n', "malformed", 1),
+        (b'a\\\nb,"c\n', "malformed", 1),
+    ],
+)
+@pytest.mark.parametrize("place", [3, HEAD_ROWS, HEAD_ROWS + 500])
+def test_escaped_line_breaks_count_as_lines(row: bytes, code: str, behind: int, place: int) -> None:
+    body = [SPELT_BREAK] * (HEAD_ROWS + 1000)
+    body[1], body[place - 1] = ESCAPED_BREAKS, ESCAPED_BREAKS
+    body[place] = row
+    options = {"escape": "\\", "columns": {"number": "number"}, "quote": '"'}
+    error = refusal(b"text,number\n" + b"".join(body), "csv", options)
+    assert (error.code, error.line) == (code, 2 + place + 6 + behind)
+
+
+def test_a_value_of_several_lines_is_told_by_its_first_one_where_breaks_are_escaped() -> None:
+    body = [b"a\\\nb\n", b'"c\\\n""d\ne"\n', b"f\n"]
+    read = Read(b"text\n" + b"".join(body), "csv", {"escape": "\\", "delimiter": ","})
+    assert read.table == {"text": ["a\nb", 'c\n"d\ne', "f"]}
+    assert "line 4" in read.warnings[-1]
+    assert read.result["lines"] == {"total": 7, "header": 1, "blank": 0, "continued": 3}
+
+
+@pytest.mark.parametrize("letter", ["b", "€"])
+def test_a_row_that_is_too_long_is_told_without_a_walk_over_the_rest(letter: str, split: list[int]) -> None:
+    """Its bytes count, which Arrow looks at, and not its characters."""
+    line = letter * 600 + "\n"
+    body = [ROW] * (3 * ROWS)
+    body[ROWS] = b'"' + (line * (11 * CHUNK_BYTES // len(line.encode()))).encode() + b'",1\n'
+    error = refusal(b"text,number\n" + b"".join(body), "csv", {"quote": '"'})
+    assert error.code == "too_long"
+    assert error.line is not None
+    assert ROWS + 2 <= error.line < ROWS + 2 + body[ROWS].count(b"\n")
+    assert len(split) < HEAD_ROWS + 10 + 2 * CHUNK_BYTES // len(ROW)
 
 
 def records(lines: Iterable[str], delimiter: str, quote: str | None, before: int) -> list[Record]:
