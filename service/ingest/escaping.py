@@ -86,19 +86,17 @@ class Escapes:
         ValueError
             As `hidden`.
         """
-        rest = ""
+        parts: list[str] = []
         for each in lines:
-            line = rest + each
-            rest = ""
-            if self._taken.search(line):
+            if self._taken.search(each):
                 raise ValueError("the text has non-characters of Unicode (U+FDD0 and the next ones)")
-            line = re.sub(r"\\(\r\n|.)", self._of_text, line, flags=re.DOTALL)
+            line = re.sub(r"\\(\r\n|.)", self._of_text, each, flags=re.DOTALL)
+            parts.append(line)
             if line.endswith(("\n", "\r")):
-                yield line
-            else:
-                rest = line
-        if rest:
-            yield rest
+                yield "".join(parts)
+                parts.clear()
+        if parts:
+            yield "".join(parts)
 
     def restored(self, value: str) -> str | None:
         """Return a value as it was meant; None for one that is missing."""
