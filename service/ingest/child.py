@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.blobs.store import is_disk_full
 from service.ingest.errors import IngestError
 from service.ingest.limits import MAX_THREADS
 from service.isolation import hide_secrets, leave_network, write_only_below
@@ -94,6 +93,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         mib = request["memory_bytes"] >> 20
         return _error("out_of_memory", f"the file needs more than the {mib} MiB that reading it may take")
     except OSError as error:
+        from service.blobs.store import is_disk_full  # only here: to load it takes a while
+
         if is_disk_full(error):
             return _error("storage_full", "there is no room for the columns of this upload")
         raise

@@ -237,7 +237,9 @@ def test_start_of_the_child_is_quick(tmp_path: Path) -> None:
         "pandas",
         "sklearn",
         "numba",
+        "pydoc",
     }
+    assert "service.blobs.store" not in done.stdout.split()
     # of the solver, only how values are written, what texts are, what may be chosen, and how memory is measured
     assert {name for name in done.stdout.split() if name.startswith("solver.")} == {
         "solver.choices", "solver.kinds", "solver.labels", "solver.peak_memory", "solver.reading",
