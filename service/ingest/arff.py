@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from service.ingest.batches import rows_of_values
 from service.ingest.errors import IngestError
-from service.ingest.limits import ReadingLimits
+from service.ingest.limits import CELL_BYTES, ReadingLimits, check_laid_out
 from service.ingest.options import TableOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.stream import ChunkReader, check_beginning, recoded, unpacked, with_bounded_lines
@@ -112,9 +112,14 @@ class _Reader(TableReader):
         most = rows_of_values(len(self._names))
         rows: list[list[Value]] = []
         size = 0
-        for number, line in self._rows():
+        packed = self._path.stat().st_size
+        for count, (number, line) in enumerate(self._rows(), start=1):
+            row_bytes = len(line)
+            if line.startswith("{"):  # what it leaves out is in no line
+                row_bytes += sum(max(CELL_BYTES, len(str(each.default))) for each in self._attributes)
+                check_laid_out(count * row_bytes, packed, line=number)
             rows.append(self._row(line, number))
-            size += len(line)
+            size += row_bytes
             if len(rows) == most or size > BATCH_CHARACTERS:
                 yield self._columns(rows)
                 rows, size = [], 0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from service.ingest.batches import rows_of_values
 from service.ingest.errors import IngestError
-from service.ingest.limits import MAX_EXACT_INTEGER, ReadingLimits
+from service.ingest.limits import CELL_BYTES, MAX_EXACT_INTEGER, ReadingLimits, check_laid_out
 from service.ingest.mixed import mixed_array
 from service.ingest.options import TableOptions
 from service.ingest.profile import NESTED, Columnar, checked_names, left_out_warnings
@@ -148,6 +148,7 @@ class _Reader(TableReader):
         lists: dict[str, _Lists] = {}
         with_words: set[str] = set()
         with_numbers: set[str] = set()
+        packed = self._path.stat().st_size
         for rows, (number, row) in enumerate(self._rows(), start=1):
             for name, value in row.items():
                 kept = storage.get(name)
@@ -173,6 +174,7 @@ class _Reader(TableReader):
                 else:
                     storage[name] = "text"
             check_size(rows, len(storage), self._limits)
+            check_laid_out(CELL_BYTES * rows * len(storage), packed, line=number)
         if not storage:
             raise IngestError("empty", "no rows; expected one object a line")
         storage |= dict.fromkeys(with_words - with_numbers, "text")

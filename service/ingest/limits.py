@@ -28,6 +28,8 @@ MAX_DISTINCT = 1001
 """Where counting distinct values stops: 1001 stands for "more than 1000"."""
 MAX_LISTED_VALUES = 20
 """A column with at most so many different values has each of them counted."""
+CELL_BYTES = 8
+"""Of a number in a table, and at least of a text."""
 MAX_COMPARED_ROWS = 10_000_000
 """Rows among which equal ones are counted; it takes 8 bytes a row."""
 MAX_EXPANSION = 250
@@ -69,6 +71,27 @@ def check_unpacked(unpacked: int, packed: int, limits: ReadingLimits, free_bytes
         raise IngestError("expands_too_much", f"the file unpacks to more than the {limits.max_bytes} bytes allowed")
     if unpacked > max(free_bytes, MAX_EXPANSION * packed):
         raise IngestError("expands_too_much", f"the file unpacks to more than {MAX_EXPANSION} times its own size")
+
+
+def check_laid_out(size: int, packed: int, *, line: int) -> None:
+    """Refuse rows that leave so much out that a table of them is far larger than their file, as packed ones would be.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the table up to this row.
+    packed : int
+        Those of the file.
+    line : int
+        Of this row.
+    """
+    if size > max(EXPANSION_FREE_BYTES, MAX_EXPANSION * packed):
+        raise IngestError(
+            "expands_too_much",
+            f"with this row the table has more than {MAX_EXPANSION} times the size of the file, because rows leave out "
+            "most of its columns; send fewer columns, or svmlight, of which only what is there is kept",
+            line=line,
+        )
 
 
 class UnpackingBudget:

@@ -237,6 +237,19 @@ def jsonl_of_two_million_names() -> bytes:
     return b"".join(b'{"a%d": 1}\n' % i for i in range(200_000))
 
 
+def jsonl_of_rows_with_names_of_their_own() -> bytes:
+    return b"".join(b'{"%d":1}\n' % row for row in range(4000))
+
+
+def arff_of_rows_that_leave_all_out() -> bytes:
+    attributes = b"".join(b"@attribute a%d numeric\n" % column for column in range(2000))
+    return attributes + b"@data\n" + b"{}\n" * 4000
+
+
+def arff_of_a_long_value_that_is_left_out() -> bytes:
+    return b"@attribute a {" + b"x" * 100_000 + b",y}\n@data\n" + b"{}\n" * 4000
+
+
 def jsonl_of_one_long_line() -> bytes:
     return b'{"a": ' + b"[" * (32 << 20)
 
@@ -304,7 +317,10 @@ QUICK: list[tuple[Callable[[], bytes], str, str]] = [
     (svmlight_index, "svmlight", "index_too_large"),
     (npz_that_promises_8_gib, "npz", "expands_too_much"),
     (arff_of_many_attributes, "arff", "too_many_columns"),
-    (jsonl_of_two_million_names, "jsonl", "too_many_cells"),
+    (jsonl_of_two_million_names, "jsonl", "expands_too_much"),
+    (jsonl_of_rows_with_names_of_their_own, "jsonl", "expands_too_much"),
+    (arff_of_rows_that_leave_all_out, "arff", "expands_too_much"),
+    (arff_of_a_long_value_that_is_left_out, "arff", "expands_too_much"),
     (workbook_of_a_cell_far_away, "xlsx", "too_many_cells"),
     (workbook_of_a_cell_at_the_end_of_a_wide_sheet, "xlsx", "too_many_cells"),
     (workbook_of_one_long_text_in_many_cells, "xlsx", "expands_too_much"),
