@@ -134,11 +134,16 @@ def test_the_date_of_mails_is_no_feature_unless_somebody_asks(client):
         job = client.post("/train", json=train_body(made, features=features, algorithm="svm", params={})).json()
         return job["request"]["features"]["exclude"]
 
-    assert excluded() == ["file", "date"]
-    assert excluded(exclude=["to"]) == ["to", "file", "date"]
-    assert excluded(exclude=["date"]) == ["date", "file"]
-    assert excluded(kinds={"date": "date"}) == ["file"]
-    assert excluded(include=["date", "body"]) == ["file"]
+    assert excluded() == ["file", "thread", "date"]
+    assert excluded(exclude=["to"]) == ["to", "file", "thread", "date"]
+    assert excluded(exclude=["date"]) == ["date", "file", "thread"]
+    assert excluded(kinds={"date": "date"}) == ["file", "thread"]
+    assert excluded(include=["date", "body"]) == ["file", "thread"]
+    for column in ("file", "thread"):
+        asked = train_body(made, features={"include": ["body", column]}, algorithm="svm", params={})
+        refused = client.post("/train", json=asked)
+        assert refused.status_code == 422
+        assert "it is no feature" in refused.json()["detail"]
 
 
 def test_a_sparse_matrix_has_no_kinds(client):
