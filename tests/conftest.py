@@ -1,4 +1,4 @@
-"""Real servers for all tests: one Postgres and one Valkey or Redis a session, one fresh database a test.
+"""Real servers for all tests: one Postgres and one Valkey or Redis a session, one database a test.
 
 Both end with pytest, even if it is killed: the kernel sends them their death signal.
 """
@@ -6,7 +6,6 @@ Both end with pytest, even if it is killed: the kernel sends them their death si
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ import hypothesis
 import psycopg
 import pytest
 import redis
+from databases import TEMPLATE, Databases
 from examples import ALL, examples
 from server_support import wait_ready
 
@@ -53,10 +53,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-TEMPLATE = "template_prefsvm"
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -97,7 +93,7 @@ def short_dir() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """The session's Postgres. Its database `TEMPLATE` was built by the real migrations."""
+    """The session's Postgres. Its database `TEMPLATE` is at the newest revision."""
     with temporary_folder() as folder:
         server = PostgresServer(
             folder / "home", folder / "postgres", log=folder / "log", account=postgres_account(), durable=False
@@ -105,7 +101,10 @@ def postgres_server() -> Iterator[PostgresServer]:
         try:
             server.start()
             wait_ready(server)
-            with _administrator(server) as connection:
+            with psycopg.connect(server.url(role="postgres").replace("+psycopg", ""), autocommit=True) as connection:
+                # Databases that tests have left are emptied at once; and queries are planned alike, whoever was there.
+                connection.execute("ALTER SYSTEM SET autovacuum = off")
+                connection.execute("SELECT pg_reload_conf()")
                 connection.execute(f"CREATE DATABASE {TEMPLATE} OWNER {ROLE}")  # type: ignore[arg-type]
             with psycopg.connect(server.url(TEMPLATE, "postgres").replace("+psycopg", "")) as superuser:
                 roles.make(superuser, ROLE)
@@ -116,38 +115,31 @@ def postgres_server() -> Iterator[PostgresServer]:
             server.kill()
 
 
-def _administrator(server: PostgresServer) -> psycopg.Connection:
-    return psycopg.connect(server.url(role="postgres").replace("+psycopg", ""), autocommit=True)
-
-
 @pytest.fixture(scope="session")
 def postgres_url(postgres_server: PostgresServer) -> str:
     """Address of the session's Postgres (an empty database of it)."""
     return postgres_server.url()
 
 
-@contextmanager
-def _new_database(server: PostgresServer, template: str) -> Iterator[str]:
-    """Make a database from `template`; drop it at the end whoever is still connected."""
-    name = f"test_{os.getpid()}_{next(_numbers)}"
-    with _administrator(server) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} OWNER {ROLE}")  # type: ignore[arg-type]
-    yield server.url(name)
-    with _administrator(server) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+@pytest.fixture(scope="session")
+def databases(postgres_server: PostgresServer) -> Iterator[Databases]:
+    """Databases of the session's Postgres."""
+    opened = Databases(postgres_server)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
-def database_url(postgres_server: PostgresServer) -> Iterator[str]:
-    """Address of a fresh database at the newest revision."""
-    with _new_database(postgres_server, TEMPLATE) as url:
+def database_url(databases: Databases) -> Iterator[str]:
+    """Address of a database at the newest revision, with nothing of another test in it."""
+    with databases.one() as url:
         yield url
 
 
 @pytest.fixture
-def empty_database_url(postgres_server: PostgresServer) -> Iterator[str]:
+def empty_database_url(databases: Databases) -> Iterator[str]:
     """Address of a fresh database that no migration has touched."""
-    with _new_database(postgres_server, "template0") as url:
+    with databases.empty() as url:
         yield url
 
 
@@ -187,7 +179,7 @@ def settings(database_url: str, broker_url: str, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def module_settings(postgres_server: PostgresServer, redis_server: RedisServer, module_dir: Path) -> Iterator[Settings]:
+def module_settings(databases: Databases, redis_server: RedisServer, module_dir: Path) -> Iterator[Settings]:
     """Settings as `settings`, on a database and a data folder that the tests of a module share."""
-    with _new_database(postgres_server, TEMPLATE) as url:
+    with databases.one() as url:
         yield Settings(database_url=url, broker_url=redis_server.url, data_dir=module_dir / "data")
