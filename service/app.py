@@ -77,6 +77,7 @@ CONNECTIONS = 600
 descriptors above all (1,024 is a usual limit). A proxy ends them: docs/production.md."""
 OTHER_FILES = 128
 """Descriptors for everything else: connections to Postgres, blobs, files of readers, libraries."""
+VERSION = importlib.metadata.version("prefsvm")
 DAY = 24 * 3600.0
 CYCLES_SECONDS = 60.0
 LEFTOVER_SECONDS = DAY
@@ -118,7 +119,7 @@ def create_app(settings: Settings) -> FastAPI:
     resumable = ResumableUploads(database, system, blobs, settings, services.datasets)
     app = Application(
         title="prefsvm",
-        version=importlib.metadata.version("prefsvm"),
+        version=VERSION,
         description=DESCRIPTION,
         lifespan=partial(_lifespan, settings, database, system, blobs, spans, feed, resumable, predictions),
         redirect_slashes=False,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
@@ -33,13 +33,16 @@ class StaticFile:
         return hashlib.sha256(self.raw).hexdigest()[:16]
 
 
-def static_files() -> Iterator[StaticFile]:
-    """Yield what the browser may ask for."""
-    for path in sorted(FOLDER.iterdir()):
-        if path.suffix in MEDIA_TYPES:
-            raw = path.read_bytes()
-            # Without the time, so that equal files are equal bytes.
-            yield StaticFile(path.name, MEDIA_TYPES[path.suffix], raw, gzip.compress(raw, 9, mtime=0))
+@cache
+def static_files() -> tuple[StaticFile, ...]:
+    """Return what the browser may ask for, read and packed once in a process."""
+    return tuple(map(_packed, sorted(path for path in FOLDER.iterdir() if path.suffix in MEDIA_TYPES)))
+
+
+def _packed(path: Path) -> StaticFile:
+    raw = path.read_bytes()
+    # Without the time, so that equal files are equal bytes.
+    return StaticFile(path.name, MEDIA_TYPES[path.suffix], raw, gzip.compress(raw, 9, mtime=0))
 
 
 def static_path(file: StaticFile) -> str:
