@@ -493,13 +493,25 @@ def test_ctrl_c_does_not_wait_for_a_new_postgres(short_dir):
     assert not (short_dir / "data" / "postgres" / "data").exists(), "half of a cluster is never taken for one"
 
 
+PATIENT_WITH_THE_API = """
+from service.local import serve
+
+class PatientWithApi(serve.ApiComponent):
+    def __init__(self, *arguments, **names):
+        super().__init__(*arguments, **names)
+        self._patience = 3600.0
+
+serve.ApiComponent = PatientWithApi
+"""
+
+
 @pytest.mark.usefixtures("lean_workers")
 def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(short_dir):
     def workers(line: str) -> int:
         url = re.findall(r"http://[0-9.:]+", line)[0]
         return httpx.get(f"{url}/readyz", timeout=60).json()["workers"]
 
-    with serve("--data-dir", short_dir / "data", "--port", 0) as process:
+    with serve("--data-dir", short_dir / "data", "--port", 0, code=PATIENT_WITH_THE_API) as process:
         try:
             assert process.stdout is not None
 
@@ -529,18 +541,6 @@ def test_ready_is_said_when_a_worker_listens_and_all_are_asked_to_stop_at_once(s
         finally:
             process.terminate()
             process.communicate(timeout=60)
-
-
-PATIENT_WITH_THE_API = """
-from service.local import serve
-
-class PatientWithApi(serve.ApiComponent):
-    def __init__(self, *arguments, **names):
-        super().__init__(*arguments, **names)
-        self._patience = 3600.0
-
-serve.ApiComponent = PatientWithApi
-"""
 
 
 def test_a_second_signal_does_not_wait(short_dir):
