@@ -17,8 +17,8 @@ FORMATS = ("parquet", "arrow", "jsonl")
 OF_WHOLE_NUMBERS = "it holds lists of whole numbers, but not as many in each row"
 
 
-def written(format: str, vectors: Any, type_: pa.DataType | None = None) -> bytes:
-    """A file of two columns, `row` and `vec`."""
+def written(format: str, vectors: Any, type_: pa.DataType | None = None, together: int = 2) -> bytes:
+    """A file of two columns, `row` and `vec`; in Parquet with so many rows in a group."""
     sink = io.BytesIO()
     if format == "jsonl":
         return b"".join(
@@ -26,7 +26,7 @@ def written(format: str, vectors: Any, type_: pa.DataType | None = None) -> byte
         )
     table = pa.table({"row": [f"r{i}" for i in range(len(vectors))], "vec": pa.array(vectors, type_)})
     if format == "parquet":
-        pq.write_table(table, sink, row_group_size=2)
+        pq.write_table(table, sink, row_group_size=together)
     else:
         feather.write_feather(table, sink, compression="uncompressed")
     return sink.getvalue()
@@ -90,9 +90,9 @@ def test_numbers_that_are_none_or_infinite_are_refused_by_their_row_across_batch
     vectors[8501, 2] = np.nan
     for format in ("parquet", "arrow"):
         array = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 3)
-        assert refusal(written(format, array), format).line == 8502
+        assert refusal(written(format, array, together=1000), format).line == 8502
     vectors[[5, 8501], 2] = np.inf, 1
-    assert refusal(written("parquet", list(vectors)), "parquet").line == 6
+    assert refusal(written("parquet", list(vectors), together=1000), "parquet").line == 6
 
 
 @pytest.mark.parametrize("value", [5, "x", True], ids=repr)
