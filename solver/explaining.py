@@ -177,9 +177,7 @@ class _Parts:
 
     def entries(self, x: Matrix, texts: Sequence[str | None]) -> tuple[IndexArray, IndexArray, FloatArray]:
         """What each part has of the features of one row, entry by entry: part, feature, and how much of it."""
-        row = sparse.csr_array(x)
-        row.sort_indices()
-        indices, values = row.indices.astype(np.int64), row.data.astype(np.float64)
+        indices, values = _numbers_of(x)
         features = self._features
         if isinstance(features, MatrixFeatures):
             return indices, indices, values
@@ -222,6 +220,32 @@ def _grouped(
     return found, sparse.csr_array(sparse.coo_array((values, (rows, indices)), shape=(len(found), width)))
 
 
+def _grouped_densely(
+    owners: IndexArray, indices: IndexArray, values: FloatArray
+) -> tuple[IndexArray, FloatArray, IndexArray]:
+    """The same of few features, without the milliseconds that each small sparse matrix takes, and those features."""
+    found, rows = np.unique(owners, return_inverse=True)
+    used, columns = np.unique(indices, return_inverse=True)
+    few = np.zeros((len(found), len(used)))
+    np.add.at(few, (rows, columns), values)
+    return found, few, used
+
+
+def _numbers_of(x: Matrix) -> tuple[IndexArray, FloatArray]:
+    """Which features of one row are not 0, in their order, and what they are."""
+    if isinstance(x, np.ndarray):
+        indices = np.flatnonzero(x[0])
+        return indices, x[0, indices].astype(np.float64)
+    row = sparse.csr_array(x)
+    row.sort_indices()
+    return row.indices.astype(np.int64), row.data.astype(np.float64)
+
+
+def _all_numbers_of(x: Matrix) -> FloatArray:
+    """All features of one row."""
+    return x[0] if isinstance(x, np.ndarray) else sparse.csr_array(x).toarray()[0]
+
+
 def _slope(decision: DecisionState, x: Matrix) -> FloatArray:
     """What the score changes by each feature, along the plane that touches it at a row; linear, it is that plane."""
     vectors, coefficients = decision.support_vectors, decision.dual_coef
@@ -232,29 +256,34 @@ def _slope(decision: DecisionState, x: Matrix) -> FloatArray:
     if kind == "rbf":
         values = finish(dots, squared_norms(x), squared_norms(vectors), kind, gamma, degree, coef0)[0]
         pulled = 2 * gamma * values * coefficients
-        return np.asarray(vectors.T @ pulled - sparse.csr_array(x).toarray()[0] * pulled.sum(), dtype=np.float64)
+        return np.asarray(vectors.T @ pulled - _all_numbers_of(x) * pulled.sum(), dtype=np.float64)
     inside = gamma * dots[0] + coef0
     steep = degree * inside ** (degree - 1) if kind == "poly" else 1 - np.tanh(inside) ** 2
     return np.asarray(vectors.T @ (gamma * steep * coefficients), dtype=np.float64)
 
 
 def _changes(decision: DecisionState, x: Matrix, taken: sparse.csr_array) -> FloatArray:
+    """What each part changes, as `_changes_of_few` has it."""
+    used = np.unique(taken.indices)
+    return _changes_of_few(decision, x, taken[:, used], used)
+
+
+def _changes_of_few(decision: DecisionState, x: Matrix, few: Matrix, used: IndexArray) -> FloatArray:
     """What each part changes, by what it changes of the products with the support vectors.
 
-    To the rounding of these: enough to tell which parts change most.
+    To the rounding of these: enough to tell which parts change most. Of a part is given what it takes along of the
+    features that are used.
     """
     vectors = decision.support_vectors
     kernel = (decision.kind, decision.gamma, decision.degree, decision.coef0)
     of_vectors, dots, square = squared_norms(vectors), _products(x, vectors), squared_norms(x)
     whole = float(finish(dots.copy(), square, of_vectors, *kernel)[0] @ decision.dual_coef)
-    lost = square - 2 * np.asarray(taken @ sparse.csr_array(x).toarray()[0]) + squared_norms(taken)
-    used = np.unique(taken.indices)
-    few = taken[:, used]
+    lost = square - 2 * np.asarray(few @ _all_numbers_of(x)[used]) + squared_norms(few)
     if isinstance(vectors, np.ndarray):
         some: Matrix = vectors[:, used]
     else:
         some = sparse.csr_array(vectors[:, used])
-    left = np.empty(taken.shape[0])
+    left = np.empty(few.shape[0])
     step = max(1, _BLOCK_ELEMENTS // max(1, len(decision.dual_coef)))
     for start in range(0, len(left), step):
         block = dots - _products(few[start : start + step], some)
@@ -369,8 +398,14 @@ def _means(
         totals = np.zeros((3, parts.count))
         for (x, _), (owners, indices, values) in zip(rows, entries, strict=True):
             kept = is_chosen[owners]
-            chosen, taken = _grouped(owners[kept], indices[kept], values[kept], x.shape[1])
-            _count(totals, chosen, _changes(decision, x, taken))
+            of_chosen = owners[kept], indices[kept], values[kept]
+            if isinstance(x, np.ndarray):
+                chosen, few, used = _grouped_densely(*of_chosen)
+                changes = _changes_of_few(decision, x, few, used)
+            else:
+                chosen, taken = _grouped(*of_chosen, x.shape[1])
+                changes = _changes(decision, x, taken)
+            _count(totals, chosen, changes)
         order = _largest(totals[1], wanted, _MOST_REPORTED)
     return [
         Weighed(
