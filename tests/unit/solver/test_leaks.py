@@ -42,6 +42,10 @@ from solver.training import TrainingRequest, train
 from worker.fit import WEIGHTS_OF_MAILS
 
 LABELLED, UNLABELLED = 60, 150
+AREA_ERROR = ((LABELLED + 1) / (3 * LABELLED**2)) ** 0.5
+"""Standard error of an area if scores know nothing of so many labels, half of them positive (Mann and Whitney)."""
+INFORMEDNESS_ERROR = 40**-0.5
+"""The same of the informedness on 40 test rows, at most."""
 
 METHODS: list[Any] = [
     (SVM, {}),
@@ -208,9 +212,9 @@ def kinds_of(cls: type[Any]) -> tuple[str, ...]:
 def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(
     cls: type[Any], params: Mapping[str, Any]
 ) -> None:
-    figures = figures_of(cls, params, range(4), kinds_of(cls))
-    assert is_chance(figures["area"], allowed=3.0), figures  # few draws; many more in the slow test
-    assert sum(figures[TAKEN]) <= 2
+    figures = figures_of(cls, params, range(2), kinds_of(cls))
+    assert np.mean(figures["area"]) < 0.5 + 3.0 * AREA_ERROR / 2**0.5, figures  # many more draws in the slow test
+    assert sum(figures[TAKEN]) <= 1
 
 
 @pytest.mark.slow
@@ -357,31 +361,34 @@ def measured_of(
 
 
 def check_training(algorithm: str, params: Mapping[str, Any], seeds: Sequence[int], **data: Any) -> None:
-    """Few draws, as quick tests take."""
+    """Few draws, as quick tests take; what so few vary by is known better than they tell it."""
     figures = measured_of(algorithm, params, seeds, **data)
-    assert is_chance(figures[ON_TEST_ROWS], chance=0.0), figures
-    assert is_chance(figures[OF_CURVE]), figures
-    assert sum(figures[TAKEN]) <= 2
+    draws = len(seeds)
+    assert np.mean(figures[ON_TEST_ROWS]) < 2 * INFORMEDNESS_ERROR / draws**0.5, figures
+    assert np.mean(figures[OF_CURVE]) < 0.5 + 2 * AREA_ERROR / draws**0.5, figures
+    assert sum(figures[TAKEN]) <= draws // 4
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["table", "text"])
-@pytest.mark.parametrize("algorithm", [pytest.param("auto", marks=pytest.mark.slow), "svm", "psvm"])
-def test_what_a_training_measures_of_labels_drawn_at_random_is_chance(algorithm: str, text: bool) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "draws"), [pytest.param("auto", 8, marks=pytest.mark.slow), ("svm", 4), ("psvm", 4)]
+)
+def test_what_a_training_measures_of_labels_drawn_at_random_is_chance(algorithm: str, draws: int, text: bool) -> None:
     params = {"mode": "safe"} if algorithm == "psvm" else {}
-    check_training(algorithm, params, range(8), text=text)
+    check_training(algorithm, params, range(draws), text=text)
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["table", "text"])
 def test_answers_of_an_audit_that_are_measured_on_and_learned_are_not_both_at_once(text: bool) -> None:
-    check_training("svm", {}, range(8), text=text, feedback=60, audited=True)
+    check_training("svm", {}, range(4), text=text, feedback=60, audited=True)
 
 
 def test_what_is_told_of_mails_beside_their_texts_tells_nothing_of_labels_drawn_at_random() -> None:
-    check_training("svm", {}, range(8), text=True, mails=True)
+    check_training("svm", {}, range(4), text=True, mails=True)
 
 
 def test_vectors_of_an_encoder_tell_nothing_of_labels_drawn_at_random() -> None:
-    check_training("svm", {}, range(8), text=True, encoder=Trigrams())
+    check_training("svm", {}, range(4), text=True, encoder=Trigrams())
 
 
 @pytest.mark.slow

@@ -158,12 +158,12 @@ F1, PRECISION = {"kind": "f1"}, {"kind": "precision", "target": 0.8}
 
 
 @pytest.mark.parametrize(
-    ("objective", "soft_labels", "labeled_split"),
+    ("objective", "soft_labels", "labeled_split", "draws"),
     [
-        (F1, "inc", "xfit"),
-        (PRECISION, "rec", "part"),
+        (F1, "inc", "xfit", 12),
+        (PRECISION, "rec", "part", 12),
         *(
-            pytest.param(*each, marks=pytest.mark.slow)
+            pytest.param(*each, 40, marks=pytest.mark.slow)
             for each in (
                 *((F1, "inc", "part"), (F1, "rec", "xfit"), (F1, "rec", "part")),
                 *((PRECISION, "inc", "xfit"), (PRECISION, "inc", "part"), (PRECISION, "rec", "xfit")),
@@ -171,10 +171,10 @@ F1, PRECISION = {"kind": "f1"}, {"kind": "precision", "target": 0.8}
         ),
     ],
 )
-def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(objective, soft_labels, labeled_split):
+def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(objective, soft_labels, labeled_split, draws):
     # Nothing can be learned. Where the soft labels of a fold knew its labels the last round's area was .68 to .74.
     areas = []
-    for seed in range(40):
+    for seed in range(draws):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(300, 8)), rng.integers(0, 2, 300)
         y[60:] = -1
@@ -182,7 +182,7 @@ def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(objective
         psvm = SpiedPSVM(objective=objective, random_state=seed, **settings).fit(X, y)
         if len(psvm.trace) > 1:
             areas.append(roc_auc_score(*psvm.trace[-1]))
-    assert len(areas) > 30
+    assert len(areas) > 0.75 * draws
     assert np.mean(areas) < 0.5 + 2 * np.std(areas) / np.sqrt(len(areas))
 
 

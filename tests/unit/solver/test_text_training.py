@@ -11,9 +11,9 @@ from scipy import sparse
 from solver.features import Column, Table
 from solver.training import TrainingError, TrainingRequest, train
 
-N_ROWS, N_WORDS = 500, 8000
+N_ROWS, N_LABELLED, N_WORDS = 250, 150, 8000
 METHOD = {"mode": "method"}
-MOST_CELLS = 500_000
+MOST_CELLS = 200_000
 """Of a block that may be dense; the whole would have more than a million."""
 
 
@@ -54,11 +54,11 @@ def test_no_algorithm_makes_the_texts_dense(algorithm: str, params: dict[str, An
         own = rng.integers(0, 40, 4) + (40 if positive else 0)
         texts[i] = " ".join(word(number) for number in [*own, *rng.integers(80, N_WORDS, 60)])
     labels = np.where(truth, "spam", "ham").astype(object)
-    labels[300:] = None
+    labels[N_LABELLED:] = None
     table = Table({"body": Column("body", "text", texts)})
     asked = TrainingRequest(algorithm=algorithm, params=params, positive="spam", test_fraction=0.2)
     if algorithm == "svm":
-        table, labels = table.take(np.arange(300)), labels[:300]
+        table, labels = table.take(np.arange(N_LABELLED)), labels[:N_LABELLED]
     result = train(table, labels, asked)
     assert result.report.features > 4000
     assert result.report.params["kernel"] == "linear"
