@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
 import os
 import socket
 import subprocess
@@ -16,6 +18,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 import shared_templates  # noqa: F401 (what it does it does when it is imported)
 import uvicorn
 from database_roles import as_api
@@ -26,6 +29,7 @@ from service.app import server_config
 from service.db.session import Database
 from service.db.tables import DEFAULT_PROJECT, DatasetRow, ModelChunkRow, ModelRow
 from service.identifiers import new_id
+from service.ingest import child, run
 from service.settings import Settings
 from solver.decision import DecisionState
 from solver.features import Column, Encoder, Table, TableFeatures
@@ -105,6 +109,20 @@ def api_process(
     finally:
         process.kill()
         process.wait()
+
+
+def reading_here(patch: pytest.MonkeyPatch) -> None:
+    """Have this process read what is uploaded.
+
+    To start a reader takes more processor time than most of what a test of a data set does. Readers that are processes
+    have tests of their own: ``datasets/test_api_uploads.py``, and ``test_ingest_child.py`` in ``unit/service/ingest``.
+    """
+
+    async def read(request: bytes, seconds: float) -> bytes:
+        answer = await asyncio.to_thread(child._answer, json.loads(request))
+        return json.dumps(answer, allow_nan=False).encode()
+
+    patch.setattr(run, "_run_child", read)
 
 
 def upload(client: httpx.Client, content: bytes = CSV, name: str = "mails.csv", **fields: str) -> dict[str, Any]:

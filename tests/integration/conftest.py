@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 import typer.testing
-from api_support import api_client
+from api_support import api_client, reading_here
 from server_support import wait_ready
 from worker_bench import STANDIN, Bench, wait_for
 
 from service.db.session import Database
-from service.ingest import child, run
 from service.local.servers import RedisServer
 from service.settings import Settings
 from worker.child_pool import ChildPool
@@ -81,14 +78,5 @@ def bench(settings: Settings, database: Database, standin_children: ChildPool) -
 
 @pytest.fixture
 def read_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have this process read what is uploaded, for tests that need a data set and nothing of how it was read.
-
-    To start a reader takes more processor time than most of what such a test does. Readers that are processes have
-    tests of their own: ``datasets/test_api_uploads.py``, and ``test_ingest_child.py`` in ``unit/service/ingest``.
-    """
-
-    async def read(request: bytes, seconds: float) -> bytes:
-        answer = await asyncio.to_thread(child._answer, json.loads(request))
-        return json.dumps(answer, allow_nan=False).encode()
-
-    monkeypatch.setattr(run, "_run_child", read)
+    """Have this process read what is uploaded, for tests that need a data set and nothing of how it was read."""
+    reading_here(monkeypatch)

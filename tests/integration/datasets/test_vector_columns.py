@@ -15,6 +15,8 @@ import pytest
 from api_support import problem, train_body, upload
 from worker_bench import Bench
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 ROWS, LENGTH = 120, 16
 RNG = np.random.default_rng(5)
 POSITIVE = RNG.random(ROWS) < 0.5

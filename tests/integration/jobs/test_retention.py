@@ -13,6 +13,8 @@ from service.blobs.store import BlobStore
 from service.db import migrate
 from service.retention import LOCK, Keeper
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 DAYS = {f"retain_{kind}_days": 7.0 for kind in ("events", "jobs", "models", "datasets")}
 
 

@@ -14,6 +14,8 @@ from worker_bench import Bench, wait_for
 from service.db.session import Database
 from service.settings import Settings
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 ROWS, LABELLED = 300, 160
 RNG = np.random.default_rng(0)
 SPAM = RNG.random(ROWS) < 0.5

@@ -22,6 +22,8 @@ from service.settings import Settings
 from solver.model_file import read_model
 from solver.refusals import NO_ABSTAINING
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 ROWS, LABELLED = 600, 80
 RNG = np.random.default_rng(0)
 POSITIVE = RNG.random(ROWS) < 0.4

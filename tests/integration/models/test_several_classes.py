@@ -25,6 +25,8 @@ from service.cli.main import app
 from service.db.session import Database
 from solver.model_file import read_any_model
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 ROWS, LABELLED = 210, 150
 RNG = np.random.default_rng(0)
 CLASSES = ("apple", "=pear", "plum <b>")

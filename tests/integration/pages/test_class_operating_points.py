@@ -22,6 +22,8 @@ from service.db.session import Database
 from service.settings import Settings
 from solver.model_file import read_any_model
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 ROWS = 120
 RNG = np.random.default_rng(0)
 CLASSES = ("1", "2", "3")

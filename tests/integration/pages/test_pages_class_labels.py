@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx
 import numpy as np
+import pytest
 from api_support import upload
 from pages_support import Visitor
 from typer.testing import CliRunner
@@ -12,6 +13,8 @@ from worker_bench import Bench
 from service.cli.main import app
 from service.db.session import Database
 from solver import percents
+
+pytestmark = pytest.mark.usefixtures("read_here")
 
 ROWS = 90
 CLASSES = ("apple", "=pear", "plum <b>")

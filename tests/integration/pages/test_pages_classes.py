@@ -7,8 +7,11 @@ from urllib.parse import urlencode
 
 import httpx
 import orjson
+import pytest
 from api_support import upload
 from pages_support import Visitor
+
+pytestmark = pytest.mark.usefixtures("read_here")
 
 LABELS = ["apple", "=pear", 'plum "<b>"']
 QUOTED = LABELS[2].replace('"', '""')

@@ -24,6 +24,8 @@ from service.db.tables import DEFAULT_PROJECT
 from service.models.shadows import BETWEEN
 from service.pages import showing, static_files
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 HOSTILE = "<script>alert(1)</script>"
 TURNED = "abc\u202etxt.exe"
 

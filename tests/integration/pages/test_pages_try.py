@@ -17,6 +17,8 @@ from solver.evaluation import Sigmoid
 from solver.features import MatrixData, MatrixFeatures
 from solver.model_file import Model
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 HOSTILE = "<img src=https://evil.example/x onerror=alert(1)>\x1b[31m\u202e"
 ABSTAIN = {
     **{"precision": 0.9, "lower": -0.7, "upper": 0.6, "rows": 10},

@@ -14,6 +14,8 @@ from sqlalchemy import text
 
 from solver.nearest import KeptRows
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 HOSTILE = "<img/src=x/onerror=alert(1)>"
 WEIGHTS = {
     "rows": 40,

@@ -33,6 +33,8 @@ from solver.evaluation import Sigmoid
 from solver.evaluation.probability import told_band
 from solver.model_file import Model, read_model
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 SIGMOID = Sigmoid(2.0, -1.0)
 BAND = Band(-0.7, 0.6)
 AGES = range(20, 51)

@@ -26,6 +26,8 @@ from solver.features.encoded import PROBES
 from solver.model_file import read_model
 from worker.child_pool import ChildPool
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 RNG = np.random.default_rng(3)
 GOOD, BAD = ("meeting", "minutes", "agenda", "report", "tuesday"), ("winner", "prize", "claim", "urgent", "lottery")
 PRECISION = {"kind": "precision", "target": 0.5}

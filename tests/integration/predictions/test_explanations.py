@@ -26,6 +26,8 @@ from solver.decision import DecisionState
 from solver.features import MatrixData, MatrixFeatures
 from solver.model_file import Model
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 LABELLED, ROWS = 40, 60
 TEXTS = [f"{SPAM if row % 2 else HAM} {row % 7} times" for row in range(ROWS)]
 NOTES = "id,note,age,label\n" + "".join(
