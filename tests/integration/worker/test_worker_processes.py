@@ -300,9 +300,9 @@ def test_a_frozen_worker_is_fenced_off(stack: Stack, tmp_path: Path) -> None:
 def test_jobs_that_do_nothing_come_thick_and_fast(open_stack: Callable[..., Stack]) -> None:
     """Each has a fresh process of its own, forked. 20 a second on two quiet cores are 0.1 s of processor time a job.
 
-    How many a second it is says more about who else is at work; what a job costs of a processor does not, but for the
-    half that neighbours on the same core and its caches add to it. Here the worker's part is measured: 0.02 s, and
-    0.11 s when processes were started from nothing.
+    How many a second it is says more about who else is at work; what a job costs of a processor does not, but for what
+    neighbours on the same core and its caches add to it, as they do to the start of Python with which it is compared.
+    Here the worker's part is measured: 0.02 s, as much as that start, and 0.11 s where each began from nothing.
     """
     stack = open_stack(redispatch_seconds=15.0)
     stack.start_dispatcher()
@@ -312,6 +312,11 @@ def test_jobs_that_do_nothing_come_thick_and_fast(open_stack: Callable[..., Stac
         spent = worker.cpu_times()
         return spent.user + spent.system + spent.children_user + spent.children_system
 
+    starts = psutil.Process().cpu_times()
+    for _ in range(50):
+        subprocess.run([sys.executable, "-c", ""], check=True)
+    now = psutil.Process().cpu_times()
+    start = (now.children_user + now.children_system - starts.children_user - starts.children_system) / 50
     before = processor_seconds()
     jobs = [stack.enqueue("nothing") for _ in range(150)]
     for job_id in jobs:
@@ -319,5 +324,6 @@ def test_jobs_that_do_nothing_come_thick_and_fast(open_stack: Callable[..., Stac
     each = (processor_seconds() - before) / len(jobs)
     rows = [stack.row(job_id) for job_id in jobs[10:]]
     seconds = (max(row.finished_at for row in rows) - min(row.started_at for row in rows)).total_seconds()  # type: ignore[type-var,operator]
-    print(f"{len(rows) / seconds:.1f} jobs/s, {each:.3f} s of processor each, at a load of {os.getloadavg()[0]:.1f}")
-    assert each < 0.08
+    print(f"{len(rows) / seconds:.1f} jobs/s at a load of {os.getloadavg()[0]:.1f}")
+    print(f"{each:.3f} s of processor each, {start:.3f} s to start Python")
+    assert each < 3 * start
