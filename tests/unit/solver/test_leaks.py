@@ -212,8 +212,9 @@ def kinds_of(cls: type[Any]) -> tuple[str, ...]:
 def test_left_out_scores_of_labels_drawn_at_random_are_those_of_chance(
     cls: type[Any], params: Mapping[str, Any]
 ) -> None:
-    figures = figures_of(cls, params, range(2), kinds_of(cls))
-    assert np.mean(figures["area"]) < 0.5 + 3.0 * AREA_ERROR / 2**0.5, figures  # many more draws in the slow test
+    draws = 4 if cls is GaussianMixtureClassifier else 2  # what it learns by heart moves its scores less
+    figures = figures_of(cls, params, range(draws), kinds_of(cls))
+    assert np.mean(figures["area"]) < 0.5 + 3.0 * AREA_ERROR / draws**0.5, figures  # many more in the slow test
     assert sum(figures[TAKEN]) <= 1
 
 
