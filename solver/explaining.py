@@ -243,7 +243,8 @@ def _numbers_of(x: Matrix) -> tuple[IndexArray, FloatArray]:
 
 def _all_numbers_of(x: Matrix) -> FloatArray:
     """All features of one row."""
-    return x[0] if isinstance(x, np.ndarray) else sparse.csr_array(x).toarray()[0]
+    row: FloatArray = x[0] if isinstance(x, np.ndarray) else sparse.csr_array(x).toarray()[0]
+    return row
 
 
 def _slope(decision: DecisionState, x: Matrix) -> FloatArray:
@@ -264,7 +265,7 @@ def _slope(decision: DecisionState, x: Matrix) -> FloatArray:
 
 def _changes(decision: DecisionState, x: Matrix, taken: sparse.csr_array) -> FloatArray:
     """What each part changes, as `_changes_of_few` has it."""
-    used = np.unique(taken.indices)
+    used = np.unique(taken.indices.astype(np.intp))
     return _changes_of_few(decision, x, taken[:, used], used)
 
 
@@ -401,11 +402,11 @@ def _means(
             of_chosen = owners[kept], indices[kept], values[kept]
             if isinstance(x, np.ndarray):
                 chosen, few, used = _grouped_densely(*of_chosen)
-                changes = _changes_of_few(decision, x, few, used)
+                near = _changes_of_few(decision, x, few, used)
             else:
                 chosen, taken = _grouped(*of_chosen, x.shape[1])
-                changes = _changes(decision, x, taken)
-            _count(totals, chosen, changes)
+                near = _changes(decision, x, taken)
+            _count(totals, chosen, near)
         order = _largest(totals[1], wanted, _MOST_REPORTED)
     return [
         Weighed(
