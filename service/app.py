@@ -28,6 +28,7 @@ from service.api.batches import batches_router
 from service.api.context import RequestContext
 from service.api.datasets import datasets_router
 from service.api.docs import docs_router, start_router
+from service.api.example import example_router
 from service.api.feedback import feedback_router
 from service.api.gate import Gate, plain_refusal
 from service.api.health import health_router
@@ -198,6 +199,7 @@ def _routers(settings: Settings, services: Services, database: Database, blobs: 
     """Return the calls on resources, with the services that only they use."""
     return (
         datasets_router(services.datasets, services.looking),
+        example_router(),
         keys_router(services.keys),
         projects_router(services.projects),
         jobs_router(services.jobs),

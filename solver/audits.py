@@ -77,6 +77,8 @@ NOT_ANSWERED: Final = -1
 _SMALLEST: Final = 1e-12
 # as many rows called positive as by the model's threshold, times these, where thresholds are looked for
 _PARTS_CALLED: Final = (0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
+# audits that are tried to say how long one takes: an odd number, of which the middle one is told
+_TRIED_AUDITS: Final = 15
 # of a higher recall, hits would tell next to nothing, and so few would be drawn that nobody could estimate it
 _NEARLY_ALL: Final = 0.98
 
@@ -419,6 +421,34 @@ def decided_at(
 ) -> tuple[Standing, int | None]:
     """Return the verdict of `judge`, and after how many draws it was there, without the bound, which takes longer."""
     return _decided(_Path.of(draws, np.asarray(answers), target), -np.log1p(-confidence))
+
+
+def answers_expected(
+    draws: Draws, probabilities: FloatArray, target: AuditTarget, confidence: float, seed: int
+) -> int | None:
+    """After how many answers there is a verdict if the model's probabilities are right, before there is an answer.
+
+    It is the median of some audits whose answers are drawn by these probabilities; it decides nothing.
+
+    Parameters
+    ----------
+    draws : Draws
+        Of one threshold.
+    probabilities : float array of shape (draws,)
+        Of the row of each draw to be positive, as the model says.
+    target, confidence
+        As of `judge`.
+    seed : int
+
+    Returns
+    -------
+    int or None
+        None: there may be no verdict even when all rows that are drawn have an answer.
+    """
+    numbers = np.random.default_rng(seed).random((_TRIED_AUDITS, len(draws.row)))
+    ends = [decided_at(draws, (row < probabilities).astype(np.int64), target, confidence)[1] for row in numbers]
+    middle = sorted(len(draws.row) + 1 if end is None else end for end in ends)[_TRIED_AUDITS // 2]
+    return None if middle > len(draws.row) else middle
 
 
 def _decided(path: _Path, needed: float) -> tuple[Standing, int | None]:

@@ -32,6 +32,8 @@ class Example:
         Training rows.
     labelled : int
         Training rows that keep their label.
+    training_labels : list of str
+        What each training row is, also where the label is removed.
     test_rows : list of dict
         The held-out rows, column name to measurement.
     test_labels : list of str
@@ -41,6 +43,7 @@ class Example:
     training_csv: str
     rows: int
     labelled: int
+    training_labels: list[str]
     test_rows: list[dict[str, float]]
     test_labels: list[str]
 
@@ -97,6 +100,7 @@ def _example(
         training_csv=text.getvalue(),
         rows=len(train),
         labelled=len(known),
+        training_labels=labels[train].tolist(),
         test_rows=[dict(zip(names, values[row].tolist(), strict=True)) for row in test.tolist()],
         test_labels=labels[test].tolist(),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from scipy.special import expit
 from service.ingest.columnar import Layout, column_names, count_rows, read_blocks, read_labels
 from service.ingest.errors import IngestError
 from service.ingest.keys import InexactKeyError, key_texts
-from solver.audits import Draws, draw_rows, target_of, thresholds_around
+from solver.audits import Draws, answers_expected, draw_rows, target_of, thresholds_around
 from solver.features import FeatureCounts, FeatureError, MatrixData, Table, TableFeatures, matrix_rows, meant_table
 from solver.labelled_rows import fingerprints
 from solver.model_file import Model
@@ -59,6 +60,7 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
     except InexactKeyError as error:
         raise UnrunnableJobError("inexact_key", str(error)) from error
     places = np.flatnonzero(open_)[draws.row][: len(contents)]
+    chances = None if probabilities is None or thresholds is not None else probabilities[places]
     with Path(job.scratch, AUDIT_FILE).open("wb") as file:
         for place, stratum, (key, content) in zip(places, draws.stratum, contents, strict=False):
             probability = None if probabilities is None else float(probabilities[place])
@@ -75,6 +77,7 @@ def run(job: JobSpec, reporter: Reporter) -> Result:
         "labelled": int((~unlabelled).sum()),
         "with_feedback": left_out,
         "drawn": len(contents),
+        "expected_answers": None if chances is None else _expected(job, draws, chances),
         "threshold": float(model.decision.threshold) if thresholds is None else thresholds[0],
         "thresholds": None
         if thresholds is None
@@ -235,6 +238,15 @@ def _draw(
             "nothing_called_positive",
             f"the model calls none of the {int(open_.sum())} unlabelled rows {model.classes[1]}: there is no precision",
         ) from error
+
+
+def _expected(job: JobSpec, draws: Draws, probabilities: FloatArray) -> int | None:
+    """Return after how many answers there is likely a verdict; None where nobody can say so."""
+    confidence, n = job.request.get("confidence"), len(probabilities)
+    if confidence is None:  # queued by a version that did not say it
+        return None
+    kept = replace(draws, stratum=draws.stratum[:n], row=draws.row[:n])
+    return answers_expected(kept, probabilities, target_of(job.request["objective"]), confidence, job.request["seed"])
 
 
 def _contents(model: Model, path: Path, layout: Layout, wanted: np.ndarray) -> list[tuple[str | None, bytes]]:

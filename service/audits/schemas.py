@@ -154,6 +154,13 @@ class AuditPool(Answer):
         "are to the model the same as one that did. A training of the alias learns them.",
     )
     drawn: int = Field(description="Rows that can be looked at, in an order that is fixed.")
+    expected_answers: int | None = Field(
+        default=None,
+        description="After about so many answers there is a verdict, if the probabilities of the model are right: the "
+        "middle one of some audits with such answers, told before anybody answers. It may take fewer or more. Null: "
+        "there may be no verdict even once all rows that are drawn have an answer, several thresholds are tried, or "
+        "the model has no probabilities.",
+    )
     threshold: float = Field(
         description="By which the model decides in this audit, whatever is applied to it later; of several the first."
     )
@@ -221,6 +228,7 @@ EXAMPLE_AUDIT: JsonDict = {
         "labelled": 100,
         "with_feedback": 0,
         "drawn": 420,
+        "expected_answers": 62,
         "threshold": 0.31,
         "thresholds": None,
         "abstain": None,

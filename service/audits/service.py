@@ -91,6 +91,7 @@ class AuditService:
                         **model.decides_by,
                         "dataset": dataset.id,
                         "objective": objective,
+                        "confidence": body.confidence,
                         "rows": body.rows,
                         **({} if body.thresholds is None else {"thresholds": body.thresholds}),
                         "seed": _seed(model, dataset.sha256, objective["kind"], body.thresholds),

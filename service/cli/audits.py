@@ -170,6 +170,8 @@ def _look(client: Connection, path: str, found: dict[str, Any]) -> None:
     """Show row after row, and send each answer at once."""
     pool = found["pool"]
     print(f"Is it so that {found['statement']}?")
+    if not found["answered"]:
+        print(_length_words(pool))
     print(f"y: it is {pool['positive']}, n: it is {pool['negative']}, {KEYS}")
     with interruptible(f"{found['id']} keeps its answers; prefsvm audit {found['id']} goes on"):
         for item in _items(client, path):
@@ -187,6 +189,16 @@ def _look(client: Connection, path: str, found: dict[str, Any]) -> None:
     _print_verdict(found)
     if not _is_over(found):
         print(f"prefsvm audit {found['id']} goes on")
+
+
+def _length_words(pool: dict[str, Any]) -> str:
+    """Say how many answers it will take, before the first one."""
+    if pool["expected_answers"] is None:
+        return f"how many answers that takes is not known beforehand: at most the {pool['drawn']:,} rows that are drawn"
+    return (
+        f"if the model's probabilities are right, that takes about {pool['expected_answers']:,} answers, of the "
+        f"{pool['drawn']:,} rows that are drawn"
+    )
 
 
 def _is_over(found: dict[str, Any]) -> bool:

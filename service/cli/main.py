@@ -140,6 +140,9 @@ def version() -> None:
 def example(
     training: Annotated[Path, typer.Argument(help="CSV file to write: rows to train on.")],
     test: Annotated[Path, typer.Argument(help="JSON file to write: a body for POST /predict, model `tumours`.")],
+    truth: Annotated[
+        Path | None, typer.Option(help="CSV file to write: what each row of the first one is, by its number from 0.")
+    ] = None,
 ) -> None:
     """Write a small real data set to play with: 569 breast tumours, most labels removed."""
     import json
@@ -147,6 +150,9 @@ def example(
     from solver.examples import TARGET, breast_tumours
 
     tumours = breast_tumours()
+    if truth is not None:
+        lines = [f"{row},{label}" for row, label in enumerate(tumours.training_labels)]
+        truth.write_text("\n".join([f"row,{TARGET}", *lines]) + "\n")
     training.write_text(tumours.training_csv)
     test.write_text(json.dumps({"model": "tumours", "rows": tumours.test_rows}))
     print(f"{training}: {tumours.training_csv.count(chr(10)) - 1} rows, {tumours.labelled} with a label in {TARGET!r}")

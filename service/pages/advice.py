@@ -58,7 +58,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Said], ...] = (
     ),
     (re.compile(r"list it in `unlabeled`"), lambda _: "tick it under “A label that means ‘not known’”"),
     (re.compile(r"at random: sent as such, its label"), lambda _: "at random: its label"),
-    (re.compile(r"`prefsvm queue`"), lambda _: "“Label and prove”"),
+    (re.compile(r"`prefsvm queue`"), lambda _: "“Label rows”"),
     (
         re.compile(r"another one by option encoding \(such as utf-16, or cp1252 of many Windows files\)"),
         lambda _: "another one: choose it under “Encoding” (many Windows files are cp1252)",

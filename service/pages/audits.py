@@ -25,6 +25,10 @@ from service.pages.forms import BUTTON, Form, Written, as_invalid, number, parse
 from service.pages.objectives import objective_in
 from service.pages.room import Room
 from service.pages.services import Services
+from service.pages.truth import truth_in
+
+MANY_ANSWERS = 100
+"""More than one sitting; a shorter audit is then offered before the first answer."""
 
 
 def add_audits(router: APIRouter, room: Room, services: Services) -> None:
@@ -64,6 +68,8 @@ def _add_shown(router: APIRouter, room: Room, services: Services) -> None:
             picture=_picture(audit),
             last=_last(given),
             skipped=_skipped(rows, after),
+            truth=None if audit.dataset is None else truth_in(services, project, audit.dataset),
+            is_long=_is_long(audit),
         )
 
     @router.post("/ui/audits/{audit_id}/answer")
@@ -123,6 +129,13 @@ def _threshold(audit: Audit) -> float | None:
     """Return the threshold that the verdict is about; of several that are tried, before there is one, the first."""
     said = None if audit.verdict is None else audit.verdict.threshold
     return said if said is not None or audit.pool is None else audit.pool.threshold
+
+
+def _is_long(audit: Audit) -> bool:
+    """Tell whether an audit that has no answer yet is likely to take very many, or nobody can say how many."""
+    if audit.pool is None or audit.answered or audit.pool.drawn <= MANY_ANSWERS:
+        return False
+    return audit.pool.expected_answers is None or audit.pool.expected_answers > MANY_ANSWERS
 
 
 def _picture(audit: Audit) -> Any:

@@ -15,6 +15,7 @@ from service import charts
 from service.api.access import Reader, Writer
 from service.api.json_body import until_gone
 from service.api.parameters import CursorText
+from service.datasets.example import truth_of
 from service.datasets.schemas import Column, Dataset
 from service.errors import InvalidRequest, Problem
 from service.ingest.options import ENCODINGS, FORMATS, Kind
@@ -44,6 +45,8 @@ OTHER_ENCODINGS = sorted(ENCODINGS - FIRST_ENCODINGS.keys() - {"utf-8", "ascii"}
 DELIMITERS = {";": "semicolon ;", ",": "comma ,", "\\t": "tab", "|": "bar |", " ": "blank"}
 THOUSANDS = {",": "comma 1,234", ".": "point 1.234", " ": "blank 1 234", "'": "apostrophe 1'234"}
 """By what the options say."""
+EXAMPLE_ASKS = {"positive": "malignant", "objective": "precision", "precision": "90", "alias": "tumours"}
+"""What the form of a training begins with on the example: a target that some dozens of checked rows can prove."""
 KINDS: TypeAdapter[Kind] = TypeAdapter(Kind)
 FirstRow = Annotated[int, Query(alias="from", ge=0, lt=2**63)]
 RowNumber = Annotated[int, PathParameter(ge=0, lt=2**63)]
@@ -142,6 +145,7 @@ def _add_one(router: APIRouter, room: Room, services: Services) -> None:
             kinds=("number", "category", "text", "date"),
             sample=0 if spread is None else spread.rows,
             other_warnings=_of_no_column(dataset.warnings, all_names),
+            example_asks={} if truth_of(dataset) is None else EXAMPLE_ASKS,
         )
 
 

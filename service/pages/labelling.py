@@ -28,6 +28,7 @@ from service.pages.forms import Form, Written, as_invalid, parsed, whole
 from service.pages.objectives import objective_fields
 from service.pages.room import Room
 from service.pages.services import Services
+from service.pages.truth import truth_in
 from service.shown_text import MOST_CHARACTERS
 
 MOST_SKIPPED = 99
@@ -74,6 +75,7 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
             **{"model": model, "name": name, "alias": alias, "classes": model.report.classes},
             **{"purpose": purpose, "skip": skip, "most_skipped": MOST_SKIPPED},
             "asked": asked,
+            "truth": truth_in(services, project, asked.queue.dataset) if asked.queue and asked.queue.dataset else None,
             "several": isinstance(model, MulticlassModel),
             "last": _last(services, project, given),
             "again": bool(given.text("again")),
@@ -90,7 +92,7 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
             data=None if asked.queue is None else dict(data.named).get(asked.queue.dataset),
             enough=ENOUGH,
             once=new_id("blob"),
-            **_to_prove(services, project, model),
+            **_to_prove(services, project, model, given.text("prove")),
             fitting=data,
             **{"most_rows": MOST_ROWS, "usual_rows": AuditRequest.model_fields["rows"].default},
             bought=None if alias is None else bought(services, project, alias),
@@ -117,13 +119,18 @@ def add_labelling(router: APIRouter, room: Room, services: Services) -> None:
         return room.redirect(request.scope, f"/ui/jobs/{job.id}")
 
 
-def _to_prove(services: Services, project: str, model: AnyModel) -> dict[str, Any]:
-    """Return what the form for an audit begins with, and the audits that there are; nothing of several classes."""
+def _to_prove(services: Services, project: str, model: AnyModel, kind: str) -> dict[str, Any]:
+    """Return what the form for an audit begins with, and the audits that there are; nothing of several classes.
+
+    An address may name another kind than what was asked of the model: one that takes fewer rows.
+    """
     if isinstance(model, MulticlassModel):
         return {}
     audits = services.audits.list(project, None, ON_A_LIST).items
+    wish = objective_fields((model.operating_point or model.report).objective, AUDITED)
     return {
-        "wish": objective_fields((model.operating_point or model.report).objective, AUDITED),
+        "wish": wish | {"kind": kind} if kind in AUDITED else wish,
+        "is_named": kind in AUDITED,
         "at_most": _counted_on(model),
         "audits": [audit for audit in audits if audit.model == model.id],
     }

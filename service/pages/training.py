@@ -180,6 +180,7 @@ def _add_jobs(router: APIRouter, room: Room, services: Services) -> None:
             more_left_out=len(events) == MOST_EVENTS,
             rounds=rounds,
             has_measures=has_measures,
+            outcome=_outcome(events),
         )
 
     @router.post("/ui/jobs/{job_id}/cancel")
@@ -340,6 +341,12 @@ def _value(said: str) -> float | str | None:
     if value is None:
         return None if said.strip() == "null" else said.strip()
     return int(value) if value == int(value) else value
+
+
+def _outcome(events: Sequence[JobEvent]) -> Mapping[str, Any] | None:
+    """Return whether the name was moved to the new model, with the reason; None before the end, or without a name."""
+    last = events[-1].data.get("alias") if events and events[-1].kind == "finished" else None
+    return last if isinstance(last, Mapping) else None
 
 
 def _without_repeats(events: Sequence[JobEvent]) -> list[JobEvent]:

@@ -84,7 +84,7 @@ function sayUnlabelled(index) {
   const isInUse = index === nearest(found.threshold);
   const count = isInUse ? Number(inUse) : Math.round(all * above);
   const about = isInUse && !isAbout ? "" : "about ";
-  place.textContent = `Of the ${Number(all).toLocaleString(language)} unlabelled rows, ${about}${count.toLocaleString(language)} lie above it.`;
+  place.textContent = `Of the training’s ${Number(all).toLocaleString(language)} unlabelled rows, ${about}${count.toLocaleString(language)} lie above it.`;
 }
 
 function show(index) {
@@ -131,10 +131,21 @@ function sayElsewhere() {
   place.textContent = `That is not where the handle is: on the curve it is the square.${why} Move the handle for the threshold under it.`;
 }
 
+// The button that uses the threshold under the handle stands below the handle, where one looks; that of what must hold
+// stays with what is said of it. While the service is asked what the threshold promises there is none.
+function placeUse(isAsked = false) {
+  const here = document.getElementById("use-here");
+  if (!here) return; // who may only read
+  const form = wish.elements.at.value ? document.getElementById("use") : null;
+  const words = isAsked ? "Looking at what it promises …" : "The button that uses a threshold comes once the handle is moved.";
+  here.replaceChildren(isAsked || !form ? Object.assign(document.createElement("p"), { className: "quiet small", textContent: words }) : form);
+}
+
 // The handle moves the threshold and nothing else: what must hold stays as it is written.
 function move(index) {
   show(index);
   wish.elements.at.value = found.points[index].threshold;
+  placeUse(true);
   clearTimeout(resting);
   resting = setTimeout(look, 250);
 }
@@ -147,7 +158,9 @@ async function look() {
     const answer = await fetch(address, { redirect: "error", cache: "no-store" });
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("preview");
     if (mine !== asked || !fresh) return;
+    document.getElementById("use-here")?.replaceChildren(); // of what was asked before
     document.getElementById("preview").replaceWith(fresh);
+    placeUse();
     sayElsewhere();
     if (plot) plot.redraw(false);
     history.replaceState(null, "", address);
@@ -253,10 +266,13 @@ async function begin() {
   draw();
   show(Number(handle.value));
   sayElsewhere();
+  wish.elements.at.value = at === null ? "" : named;
+  placeUse();
   handle.addEventListener("input", () => move(Number(handle.value)));
   document.getElementById("views").addEventListener("change", () => { draw(); show(Number(handle.value)); });
   wish.addEventListener("change", async ({ target }) => {
     wish.elements.at.value = "";
+    placeUse();
     clearTimeout(resting);
     resting = setTimeout(look, 250);
     if (["missed", "alarm"].includes(target.id) && (await load()) && shown() === "cost") draw();

@@ -60,6 +60,8 @@ SCOPES = {
         "getDataset",
         "getDatasetHistograms",
         "getDatasetRows",
+        "getExample",
+        "getExampleFile",
         "getFeedback",
         "getInferenceModel",
         "getInferenceModelReady",
@@ -132,6 +134,8 @@ NAMES_NOTHING = {
     "createProject": "names nothing that is there",
     "createUpload": "makes an upload of the caller's own",
     "describeUploads": "tells of the service only",
+    "getExample": "is the same for everybody",
+    "getExampleFile": "is the same for everybody",
     "getServerMetadata": "tells of the service only",
 }
 """Operations without anything of another project in them, and why: they stay out of the walk with foreign ids."""

@@ -19,6 +19,7 @@ from worker_bench import Bench
 
 from prefsvm import Client, ClientError
 from service.cli import looking
+from service.cli.audits import _length_words
 from service.cli.main import app
 from service.db.session import Database
 from service.db.tables import AuditRow, ModelRow
@@ -90,6 +91,11 @@ def test_from_the_first_key_to_the_seal(
 
     said = prefsvm("audit", audit, keys="ysxnq")
     assert "Is it so that of the " in said
+    unknown = "how many answers that takes is not known beforehand"  # the model has no probabilities
+    assert (
+        f"{unknown}: at most the {client.get(f'/audits/{audit}').json()['pool']['drawn']} rows that are drawn" in said
+    )
+    assert "that takes about 31 answers, of the 115 rows" in _length_words({"expected_answers": 31, "drawn": 115})
     assert "y: it is spam, n: it is ham, s: later, q: enough for now" in said
     assert re.search(r"--- row \d+: called spam, score [\d.]+\nage: [\d.]+\njob: (clerk|=cook)\nspam\? y\n", said)
     assert "  2 answered, proved so far: precision at least " in said
@@ -98,6 +104,7 @@ def test_from_the_first_key_to_the_seal(
     interrupted = prefsvm("audit", audit, keys="y", code=130)
     assert f"{audit} keeps its answers; prefsvm audit {audit} goes on" in interrupted
     assert client.get(f"/audits/{audit}").json()["answered"] == 3
+    assert unknown not in interrupted  # which is said before the first one
 
     rows = tmp_path / "rows.csv"
     said = prefsvm("audit", audit, "--out", rows)

@@ -137,6 +137,7 @@ def test_from_the_question_to_the_proof(client: httpx.Client, ask: Ask, model: s
     assert {name: found["pool"][name] for name in expected} == expected
     assert found["pool"]["drawn"] == found["pool"]["called_positive"]
     assert (found["status"], found["verdict"], found["answered"]) == ("open", None, 0)
+    assert 28 <= found["pool"]["expected_answers"] <= found["pool"]["drawn"]
 
     given = client.get(f"/audits/{audit}/next", params={"n": 3}).json()
     assert given["left"] == found["pool"]["drawn"]

@@ -300,7 +300,7 @@ def test_pages_show_what_there_is(place: Place) -> None:
     assert page.status_code == 200, page.text
     for shown in ("Confusion matrix", "plum &lt;b&gt;", "=pear", "nothing is proven", "undecided"):
         assert shown in page.text
-    for hidden in ("plum <b>", "Move along the curve", "Label and prove", "LIBSVM"):
+    for hidden in ("plum <b>", "Move along the curve", "Prove it", "LIBSVM"):
         assert hidden not in page.text
     report = client.get("/models/fruit/report.html")
     assert "sandbox" in report.headers["Content-Security-Policy"]

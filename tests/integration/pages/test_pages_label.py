@@ -319,7 +319,7 @@ def test_each_thing_that_an_audit_may_prove_has_a_value_of_its_own(place: Place)
     proofs = {percent: rows_to_prove(percent / 100, 1.0, 0.95, 1000) for percent in (90, 95, 99)}
     assert (
         f"is so With a confidence of 95%, {proofs[90]} rows that are all so prove 90%, {proofs[95]} prove 95%, and "
-        f"{proofs[99]} prove 99%. Of what is “ spam ”, it finds at least % Takes hundreds"
+        f"{proofs[99]} prove 99%. Of what is “ spam ”, it finds at least % Takes hundreds of rows, where there are so "
     ) in page.text
 
 
@@ -503,6 +503,38 @@ def test_labels_prove_what_a_confidence_was_asked_for(place: Place) -> None:
     assert "By the threshold 0.25, and by each lower one, at least 80% is found of what is there" in page
     likely = place.model(objective=objective, promise=sure | {"level": "likely"})
     assert place.client.get(f"/models/{likely}/thresholds").json()["proven"] == []
+
+
+def test_of_the_example_an_audit_says_what_is_true_and_of_other_data_nothing(place: Place) -> None:
+    visitor, _, audit = begun(place, "known")
+    drawn(place, audit, 3)
+    known = "The example comes with what is true of its rows: this one is"
+    assert known not in visitor.open(f"/ui/audits/{audit}").text
+    sent = {"file": ("mine.csv", place.client.get("/example/tumours.csv").content)}
+    example = place.client.post("/datasets", files=sent).raise_for_status().json()["id"]
+    with place.database.transaction() as session:
+        session.execute(text("UPDATE audit_rows SET row = row - 1000 WHERE audit_id = :id"), {"id": audit})
+        session.get_one(AuditRow, audit).dataset_id = example
+    truth = place.client.get("/example").json()["truth"]
+    asked = place.client.get(f"/audits/{audit}/next?n=1").json()["items"][0]["row"]
+    assert f"{known} {truth[asked]} ." in visitor.open(f"/ui/audits/{audit}").text
+
+
+@pytest.mark.parametrize(("told", "is_long"), [(31, False), (130, True), (None, True)])
+def test_an_audit_says_before_it_begins_how_long_it_takes(place: Place, told: int | None, is_long: bool) -> None:
+    visitor, _, audit = begun(place, f"lasting-{told}".lower(), kind="recall", recall="95")
+    drawn(place, audit, 140, expected_answers=told)
+    page = visitor.open(f"/ui/audits/{audit}")
+    assert ("It takes about" in page.text, "cannot be told beforehand." in page.text) == (
+        (False, True) if told is None else (True, False)
+    )
+    assert ("That is long." in page.text) == is_long
+    links = [link for link in page.links if "prove=precision" in link]
+    assert len(links) == is_long
+    for link in links:
+        page = visitor.open(link.partition("#")[0])
+        assert page.form("/audits")["fields"]["kind"] == "precision"
+        assert "<details open><summary>Begin an audit" in visitor.answer.text
 
 
 def test_an_answer_of_an_audit_is_changed_and_rows_are_put_off(place: Place) -> None:

@@ -45,6 +45,8 @@ COMMANDS = {
     "getDataset": "datasets show",
     "getDatasetHistograms": "datasets spread",
     "getDatasetRows": "datasets rows",
+    "getExample": "example",
+    "getExampleFile": "example",
     "getFeedback": "feedback show",
     "getJob": "jobs",
     "getLimits": "projects usage",

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[3]
         ('if so, say "unlabeled": ["NA", "?"]; if', "if so, tick NA, ? under “A label that means ‘not known’”; if"),
         ("list it in `unlabeled`", "tick it under “A label that means ‘not known’”"),
         ("drawn at random: sent as such, its label also counts", "drawn at random: its label also counts"),
-        ("teach most (`prefsvm queue`)", "teach most (“Label and prove”)"),
+        ("teach most (`prefsvm queue`)", "teach most (“Label rows”)"),
         (
             "expected utf-8, or another one by option encoding (such as utf-16, or cp1252 of many Windows files)",
             "expected utf-8, or another one: choose it under “Encoding” (many Windows files are cp1252)",

@@ -29,6 +29,7 @@ from solver.audits import (
     Stratum,
     _Path,
     alike_drawn,
+    answers_expected,
     draw_rows,
     judge,
     judge_in_order,
@@ -93,6 +94,15 @@ def test_sixty_two_right_rows_prove_a_precision_of_95_percent():
     verdict = judge(draws, answered(draws, *[1] * 62), PRECISION, 0.95)
     assert (verdict.standing, verdict.decided_at, verdict.estimate) == ("proven", 62, 1.0)
     assert 0.95 <= verdict.bound < 0.951
+
+
+def test_how_long_an_audit_takes_is_told_before_it_begins():
+    draws = all_called(2000)
+    assert answers_expected(draws, np.ones(400), PRECISION, 0.95, seed=1) == 62
+    assert answers_expected(draws, np.full(400, 0.5), PRECISION, 0.95, seed=1) < 20  # refuted soon
+    assert answers_expected(draws, np.full(400, 0.95), PRECISION, 0.95, seed=1) is None  # just at the target
+    longer = answers_expected(draws, np.full(400, 0.995), PRECISION, 0.95, seed=1)
+    assert 62 <= longer <= 150
 
 
 def test_a_small_pool_takes_fewer_rows():
