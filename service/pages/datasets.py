@@ -45,7 +45,7 @@ OTHER_ENCODINGS = sorted(ENCODINGS - FIRST_ENCODINGS.keys() - {"utf-8", "ascii"}
 DELIMITERS = {";": "semicolon ;", ",": "comma ,", "\\t": "tab", "|": "bar |", " ": "blank"}
 THOUSANDS = {",": "comma 1,234", ".": "point 1.234", " ": "blank 1 234", "'": "apostrophe 1'234"}
 """By what the options say."""
-EXAMPLE_ASKS = {"positive": "malignant", "objective": "precision", "precision": "90", "alias": "tumours"}
+EXAMPLE_ASKS = {"positive": "malignant", "objective": "precision", "precision": "75", "alias": "tumours"}
 """What the form of a training begins with on the example: a target that some dozens of checked rows can prove."""
 KINDS: TypeAdapter[Kind] = TypeAdapter(Kind)
 FirstRow = Annotated[int, Query(alias="from", ge=0, lt=2**63)]

@@ -44,11 +44,11 @@ def test_the_example_leads_on_to_a_training(client: httpx.Client) -> None:
     assert few not in visitor.open(f"{visitor.at}?objective=recall&recall=80").text
     visitor.at = at
     page = visitor.open(train)
-    asked = "Asked for: “Of what it flags, at least 90% is right.”"
+    asked = "Asked for: “Of what it flags, at least 75% is right.”"
     assert asked in page.text
     body = orjson.loads(page.form("/ui/train")["fields"]["request"])
     assert (body["target"], body["positive"], body["alias"]) == ("diagnosis", "malignant", "tumours")
-    assert body["objective"] == {"kind": "precision", "target": 0.9}
+    assert body["objective"] == {"kind": "precision", "target": 0.75}
     first = visitor.send(page, "/ui/train")
     assert "Waits for a worker" in first.text
     assert asked in first.text
