@@ -76,8 +76,8 @@ the training as a rule), and when its model is trained."""
 WEIGHTS_OF_MAILS = {"subject": 0.5, "from": 0.5, "to": 0.5, "meta": 0.35}
 """What short parts of a mail count beside its body: as much as it, they drown it (`benchmarks/mail.py`)."""
 FAVOURED_OF_MAILS = "mean-s3vm"
-"""What `auto` takes on mails unless they speak against it: with few labels it is better than `svm`, above all on later
-mails (`benchmarks/mail.py`)."""
+"""What `auto` takes on mails unless they speak against it: with few labels it has a better F1 than `svm`, above all on
+later mails (`benchmarks/results/mail.md`)."""
 ENCODED_OF_MAILS = [("subject", "body")]
 """Columns whose texts are encoded as one: whom a mail is from is told by words."""
 
