@@ -137,6 +137,11 @@ class _Group:
     links: dict[Key, str] = field(default_factory=dict)
     """By what each belongs together with others, where that is known."""
 
+    def as_added(self, key: Key) -> _Added:
+        """A row of these, as one that was not there."""
+        weight, link = self.weights.get(key, 1.0), self.links.get(key)
+        return _Added(self.names, key, self.labels[key], key in self.random, weight, link)
+
 
 class _Added(NamedTuple):
     """A row that was not there."""
@@ -187,8 +192,7 @@ def apply_corrections(
             if rows is None:
                 reason = frame.why_not_added(group.names, key)
                 if reason is None:
-                    weight, link = group.weights.get(key, 1.0), group.links.get(key)
-                    added.append(_Added(group.names, key, label, key in group.random, weight, link))
+                    added.append(group.as_added(key))
                 else:
                     refused[reason] += 1
                 continue
