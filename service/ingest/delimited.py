@@ -7,7 +7,7 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from service.ingest.batches import joined_record_batches
-from service.ingest.blocks import RowTooLongError, row_blocks, side_by_side
 from service.ingest.delimiter import OTHER_DELIMITERS, START_LENGTH, FoundDelimiter, find_delimiter, shown
 from service.ingest.errors import IngestError
 from service.ingest.escaping import HIDDEN_BREAKS, Escapes
@@ -40,6 +39,7 @@ from service.ingest.numbers import (
 from service.ingest.options import DelimitedOptions
 from service.ingest.profile import Columnar, checked_names
 from service.ingest.quoting import Lines, QuoteScan, reads_evenly
+from service.ingest.read_ahead import BoundedReadAhead
 from service.ingest.records import QUOTE, ImproperQuoteError, Record, RecordTooLongError, split_records
 from service.ingest.stream import (
     ChunkReader,
@@ -55,6 +55,8 @@ from service.ingest.table import check_columns, forced_kinds, store_table, store
 BLOCK_BYTES = 4 << 20
 """Text that Arrow parses at once; a row must fit into it."""
 BLOCK_BYTES_A_COLUMN = 2 << 10
+BLOCKS_AHEAD = 2
+"""That are read, beside those that are parsed at once."""
 HEAD_ROWS = 1000
 HEAD_CHARACTERS = 1 << 20
 """Of the beginning, which is looked at to tell what the first line is."""
@@ -358,47 +360,45 @@ class _Reader:
         return text if self._escapes is None else self._escapes.restored(text) or ""
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        scan = QuoteScan(self._delimiter, self._quote, self._head_lines + self._blank_lines_before, self._hidden_breaks)
-        rows = 0
-        try:
-            for batch in side_by_side(self._parser(), row_blocks(self._body(), scan, self._block_bytes)):
-                if batch.num_rows:
-                    yield self._taken(batch, rows)
-                    rows += batch.num_rows
-        except (pa.ArrowInvalid, RowTooLongError):
-            self._check_quotes()
-            raise self._explained() from None
+        body = self._body()
+        scan = None
         if self._lines is None:
-            self._account_for(scan, rows)
-
-    def _parser(self) -> Callable[[bytes], pa.RecordBatch]:
-        """Return what parses some whole rows; raises `ArrowInvalid` where they have another number of values."""
-        names = [f"f{position}" for position in range(self._width)]  # made up: columns are known by their places
+            lines = self._head_lines + self._blank_lines_before
+            scan = QuoteScan(self._delimiter, self._quote, lines, self._hidden_breaks)
+            body = scan.passing(body)
+        body = _with_mark(body)
         missing = ["", *self._options.missing]
         missing += [ESCAPED_MISSING] if self._options.escape else []
-        plain = pa_csv.ParseOptions(delimiter=self._delimiter, quote_char=False)
-        quoted = pa_csv.ParseOptions(
-            delimiter=self._delimiter, quote_char=self._quote or False, newlines_in_values=self._quote is not None
-        )
-        quote = None if self._quote is None else self._quote.encode()
-        values = pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=missing,
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=True,
-            check_utf8=False,  # checked by `recoded`
-        )
-
-        def parsed(block: bytes) -> pa.RecordBatch:
-            if block.startswith(codecs.BOM_UTF8):  # a character, which Arrow would take for a mark and drop
-                block = codecs.BOM_UTF8 + block
-            in_one = pa_csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False)
-            # To look for quotes takes a fifth of the time.
-            how = plain if quote is None or quote not in block else quoted
-            table = pa_csv.read_csv(pa.BufferReader(block), in_one, how, values)
-            return table.to_batches()[0] if table.num_rows else pa.record_batch([], names=[])
-
-        return parsed
+        rows = 0
+        ahead = BoundedReadAhead(self._block_bytes, pa.cpu_count() + BLOCKS_AHEAD)
+        try:
+            with ahead:
+                reader = pa_csv.open_csv(
+                    io.BufferedReader(ChunkReader(ahead.chunks(body)), 1 << 20),
+                    # Names are made up here, so columns are told apart by position.
+                    read_options=pa_csv.ReadOptions(autogenerate_column_names=True, block_size=self._block_bytes),
+                    parse_options=pa_csv.ParseOptions(
+                        delimiter=self._delimiter,
+                        quote_char=self._quote or False,
+                        newlines_in_values=self._quote is not None,
+                    ),
+                    convert_options=pa_csv.ConvertOptions(
+                        column_types={f"f{position}": pa.string() for position in range(self._width)},
+                        null_values=missing,
+                        strings_can_be_null=True,
+                        quoted_strings_can_be_null=True,
+                        check_utf8=False,  # checked by `recoded`
+                    ),
+                )
+                for batch in ahead.batches(reader):
+                    if batch.num_rows:
+                        yield self._taken(batch, rows)
+                        rows += batch.num_rows
+        except pa.ArrowInvalid:
+            self._check_quotes()
+            raise self._explained() from None
+        if scan is not None:
+            self._account_for(scan, rows)
 
     def _taken(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
         count = len(self._names)
@@ -568,6 +568,15 @@ class _Reader:
         else:
             why = "it holds whole numbers beyond 2**53, which are taken for identifiers"
         self._warnings.append(f"column {name!r} is text although most of it looks like numbers: {why}")
+
+
+def _with_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Put a byte order mark before text that begins with its character, which Arrow would take for one and drop."""
+    first = next(chunks, b"")
+    while len(first) < len(codecs.BOM_UTF8) and (more := next(chunks, b"")):
+        first += more
+    yield codecs.BOM_UTF8 + first if first.startswith(codecs.BOM_UTF8) else first
+    yield from chunks
 
 
 def _or_none(texts: pa.StringArray, numbers: pa.DoubleArray) -> pa.DoubleArray | None:

@@ -67,8 +67,6 @@ class QuoteScan:
         Line on which the first value opens that goes on on another line.
     skipped : int
         As it was given.
-    row_end : int
-        Where in the last piece its last row ends that does so in it; 0 without one.
     """
 
     def __init__(
@@ -77,7 +75,6 @@ class QuoteScan:
         self.lines = self.blank = self.continued = self.hidden = 0
         self.first_continued: int | None = None
         self.skipped = skipped_lines
-        self.row_end = 0
         self._delimiter = delimiter.encode()
         self._quote = None if quote is None else quote.encode()
         self._hidden_breaks = [each.encode() for each in hidden_breaks]
@@ -123,7 +120,6 @@ class QuoteScan:
         if self._quote is None or (not was_open and self._quote not in piece):
             self.blank += int(blank_lines(array, ends).sum())
             self._pass(piece, ends)
-            self.row_end = len(piece)
             return np.zeros(0, np.intp)
         quotes = self._structural_quotes(piece, array, ends)
         inside = np.searchsorted(quotes, ends) % 2 != was_open
@@ -139,8 +135,6 @@ class QuoteScan:
                 self._opened = self._line_of(int(opening[-1]), piece, ends)
         if not is_open:
             self._opened = None
-        row_ends = ends if not is_open else ends[~inside]
-        self.row_end = int(row_ends[-1]) + 1 if len(row_ends) else 0
         self.blank += int((blank_lines(array, ends) & ~inside & ~np.r_[was_open, inside[:-1]]).sum())
         self._pass(piece, ends)
         return quotes

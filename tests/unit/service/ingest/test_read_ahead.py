@@ -1,60 +1,73 @@
-"""Text is parsed in blocks, several at once, and no further ahead of whoever takes the rows than allowed."""
+"""A file is read no further ahead of its rows than allowed, and nobody waits for ever for that."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from ingest_helpers import Read
 
-from service.ingest import delimited, statistics, stream
+from service.ingest import delimited, statistics
 from service.ingest.batches import MOST_ROWS, joined
-from service.ingest.blocks import BLOCKS_AHEAD, RowTooLongError, row_blocks, side_by_side
 from service.ingest.errors import IngestError
-from service.ingest.quoting import QuoteScan
+from service.ingest.read_ahead import BoundedReadAhead
 
 BLOCK = 1 << 14
 MUCH = 40 * BLOCK
+"""More than Arrow reads ahead by itself, 32 blocks."""
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Let small files have many blocks; returns the limit that goes with it."""
     monkeypatch.setattr(delimited, "BLOCK_BYTES", BLOCK)
-    monkeypatch.setattr(stream, "CHUNK_BYTES", BLOCK // 4)
     return {"max_line_bytes": BLOCK // 2}
 
 
-def test_blocks_are_parsed_no_further_ahead_than_allowed() -> None:
-    cut = 0
+def test_the_thread_that_reads_waits_for_batches_to_be_taken() -> None:
+    done: list[str] = []
 
-    def blocks() -> Iterator[bytes]:
-        nonlocal cut
-        for number in range(40):
-            cut += 1
-            yield b"%d" % number
+    def chunks() -> Iterator[bytes]:
+        for _ in range(100):
+            done.append("read")
+            yield bytes(10)
 
-    for taken, parsed in enumerate(side_by_side(int, blocks())):
-        assert parsed == taken
-        assert cut <= taken + 2 + pa.cpu_count() + BLOCKS_AHEAD
-    assert cut == 40
+    ahead = BoundedReadAhead(block_bytes=10, blocks=4)
+    batches = ahead.batches(iter(range(100)))
+    with ahead:
+        next(batches)
+        reading = threading.Thread(target=lambda: [None for _ in ahead.chunks(chunks())])
+        reading.start()
+        for taken in range(1, 6):
+            _await(lambda taken=taken: done.count("read") >= taken + 4)
+            done.append("taken")
+            next(batches)
+    reading.join(30)
+    assert not reading.is_alive()
+    read = taken = 0
+    for event in done:
+        read, taken = read + (event == "read"), taken + (event == "taken")
+        assert read <= 1 + taken + 4
+    assert read < 20, "what is left unread where the context ends stays unread"
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 30, 1000])
-def test_blocks_hold_whole_rows(size: int) -> None:
-    rows = [b"a,b\n", b'"a\n\n"",\r",b\n', b"\n", b'a"b,c\r', b'"a,\nb",""\r\n', b"c,d\n"] * 3
-    text = b"".join(rows)
-    ends = set(np.cumsum([len(row) for row in rows]).tolist())
-    chunks = [text[at : at + size] for at in range(0, len(text), size)]
-    blocks = list(row_blocks(chunks, QuoteScan(",", '"', 0), 20))
-    assert b"".join(blocks) == text
-    assert {*np.cumsum([len(block) for block in blocks]).tolist()} <= ends
-    assert all(len(block) >= 20 for block in blocks[:-1])
-    with pytest.raises(RowTooLongError):
-        list(row_blocks([b"a,b\n", b'"' + b"a\n" * 30], QuoteScan(",", '"', 0), 20))
+def _await(condition: Any, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_who_waits_for_arrow_is_not_waited_for_in_turn() -> None:
+    """Arrow, which has come upon an error, may wait until the thread that reads is through."""
+    ahead = BoundedReadAhead(block_bytes=10, blocks=1)
+    with ahead:
+        assert len(list(ahead.chunks([bytes(10)] * 4))) == 4
 
 
 def _rows(count: int) -> bytes:
@@ -89,11 +102,11 @@ def test_an_error_far_before_the_end_is_said(small_blocks: dict[str, int], befor
 
 
 def test_readers_that_are_given_up_leave_no_thread_behind(small_blocks: dict[str, int]) -> None:
+    """There are two threads for all of them."""
     data = b"a,b\n" + _rows(MUCH // 3)
     for _ in range(6):
         with pytest.raises(IngestError, match="more than 10 rows"):
             Read(data, "csv", max_rows=10, **small_blocks)
-    assert not [each.name for each in threading.enumerate() if each.name.startswith("columns")]
     assert Read(data, "csv", **small_blocks).rows == MUCH // 3
 
 
