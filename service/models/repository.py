@@ -656,13 +656,17 @@ class AliasRepository(Repository):
         models = ModelRepository(self._session, self._project_id)
         last = self._session.scalar(moves)
         position, current = (None, None) if last is None else (last.restores or last.id, last.model_id)
+        # A move that is no way back leads nowhere unless it was a rollback: the database passes over all others itself.
+        mine = and_(ModelRow.project_id == self._project_id, ModelRow.id == AliasChangeRow.model_id)
+        leads_somewhere = and_(AliasChangeRow.model_id != current, select(ModelRow.id).where(mine).exists())
+        moves = moves.where(or_(AliasChangeRow.restores.isnot(None), leads_somewhere))
         while position is not None:
             earlier = self._session.scalar(moves.where(AliasChangeRow.id < position))
             if earlier is None:
                 return None
             if earlier.model_id != current and models.exists(earlier.model_id):
                 return earlier
-            position = earlier.restores or earlier.id
+            position = earlier.restores
         return None
 
     def _moves(self, name: str) -> Select[AliasChangeRow]:

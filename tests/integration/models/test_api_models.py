@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from api_support import api_client, counts, problem, report, store_model, tiny_model
-from sqlalchemy import text
+from sqlalchemy import event, text
 
+from service.db.tables import DEFAULT_PROJECT
+from service.models.repository import AliasRepository
 from service.predictions.schemas import PredictAnswer
 from solver.report import Report
 
@@ -104,6 +106,32 @@ def test_aliases_move_and_roll_back(client, database, tmp_path):
     assert client.get("/aliases/spam-filter?limit=2").json()["history"] == shown["history"][:2]
     for nobodys in ("other", "%00", "mdl_x"):
         problem(client.get(f"/aliases/{nobodys}"), 404, "alias-not-found")
+
+
+def test_the_way_back_of_an_alias_takes_few_questions_however_often_it_was_moved(client, database, tmp_path):
+    gone, model = (store_model(database, tmp_path) for _ in range(2))
+    for each in (gone, model):
+        assert client.put("/aliases/spam-filter", json={"model": each}).status_code == 200
+    assert client.delete(f"/models/{gone}").status_code == 204
+    with database.transaction() as session:  # a schedule that points it at the same model, and at one that is gone
+        session.execute(
+            text(
+                "INSERT INTO alias_changes (project_id, name, model_id) SELECT project_id, name, model_id"
+                " FROM (SELECT * FROM alias_changes ORDER BY id) AS moves, generate_series(1, 20)"
+            )
+        )
+    asked: list[str] = []
+
+    def note(*told) -> None:
+        asked.append(told[2])
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        with database.transaction() as session:
+            assert AliasRepository(session, DEFAULT_PROJECT).before_last_move("spam-filter") is None
+    finally:
+        event.remove(database.engine, "before_cursor_execute", note)
+    assert sum("alias_changes" in each for each in asked) <= 2
 
 
 def test_deleting_an_alias_frees_its_models_and_forgets_its_moves(client, database, tmp_path):
