@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
+from solver import percents
 from solver.chances import LIKELY
 from solver.evaluation import ConfusionCounts, OperatingCurve, confusion, fit_sigmoid
 from solver.operating_point import FEWEST_NEGATIVES, Objective, ObjectiveError, choose_from_curve, choose_threshold
@@ -119,7 +120,7 @@ def test_best_f1_under_a_target_is_the_brute_force_optimum(rows, target, kind):
         assert point.counts.f1 == pytest.approx(max(c.f1 for c in meeting))
     else:
         assert point.status == "preference_unmet"
-        assert f"{target:g}" in point.reason
+        assert f"where {percents.asked(target)} was asked" in point.reason
         assert getattr(point.counts, kind) == pytest.approx(max(getattr(c, kind) for c in decisions))
 
 
@@ -261,7 +262,7 @@ def test_a_target_beyond_the_evidence_is_not_certified():
     for rule in ("lcb", "fixed-sequence"):
         point = choose_threshold(scores, y, objective, rule, positive_share=0.5)
         assert point.status == "cannot_certify"  # 10 of 10 support no more than 0.741
-        assert "0.741" in point.reason
+        assert "74.1%" in point.reason
         assert point.counts.precision == 1.0
     mixed = np.where(scores % 2 == 0, 1, -1)
     assert choose_threshold(scores, mixed, objective, "lcb").status == "preference_unmet"
