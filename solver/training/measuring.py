@@ -11,6 +11,7 @@ import numpy as np
 
 from solver import percents
 from solver.abstention import abstained_on
+from solver.choices import FEWEST_OF_A_CLASS
 from solver.decision import DecisionState
 from solver.evaluation import confusion, measures
 from solver.model_file import Model
@@ -149,15 +150,25 @@ def one_sided(measured: Measures | None, classes: tuple[str, str]) -> list[str]:
     return [f"all {measured.n} rows that the model was measured on are predicted {predicted!r}"]
 
 
+def _why_not_tested(task: TrainingTask, code: int) -> str:
+    """Say why the test rows hold none of a class."""
+    name, labelled = task.target.classes[code], int(np.count_nonzero(task.target.codes == code))
+    are_enough = labelled > FEWEST_OF_A_CLASS and task.request.test_fraction * labelled >= 0.5
+    if task.groups is not None and are_enough:
+        return (
+            f"the test rows hold none of {name!r}: what belongs together by {task.request.groups!r} is tested whole, "
+            "and nothing with such rows fits into the share of test rows"
+        )
+    return f"too few labelled rows of {name!r}: the test rows hold none"
+
+
 def warnings_of_test_rows(task: TrainingTask, measured: Measures | None) -> list[str]:
     """What is odd about the test rows, or about what was measured on them."""
     if task.request.test_fraction == 0 or task.target.positives_only:
         return []
     target, rows = task.target, task.test_rows
     warnings = [
-        f"too few labelled rows of {name!r}: the test rows hold none"
-        for code, name in enumerate(target.classes)
-        if not np.any(target.codes[rows] == code)
+        _why_not_tested(task, code) for code in range(len(target.classes)) if not np.any(target.codes[rows] == code)
     ]
     if measured is not None and measured.n != len(rows):
         warnings.append(f"the training was stopped: {measured.n} of the {len(rows)} test rows were measured on")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from solver.features import Column, Table
 from solver.repeated_rows import Cases
 from solver.row_groups import groups_of, joined_groups, told_of_groups
 from solver.training import TrainingRequest
+from solver.training.measuring import warnings_of_test_rows
 from solver.training.several_classes import train
 from solver.training.task import prepare
 
@@ -266,6 +268,20 @@ def test_people_are_told_of_large_threads_and_of_many() -> None:
     assert many.endswith("of which there are 29")
     assert told_of_groups(np.arange(40), codes, ("no", "yes"), "thread") == []
     assert told_of_groups(groups, np.full(40, -1), ("no", "yes"), "thread") == []
+
+
+def test_where_no_thread_is_small_enough_to_be_tested_on_that_is_the_reason() -> None:
+    names = np.array([f"word{row}" for row in range(42)], dtype=object)
+    threads = np.array(["a", "b"] * 20 + ["c", "d"], dtype=object)
+    labels = np.array(["ham", "ham", "spam", "spam"] * 10 + [None, None], dtype=object)
+    table = Table({name: Column(name, "text", each) for name, each in (("body", names), ("thread", threads))})
+    asked = TrainingRequest(positive="spam", test_fraction=0.2, groups="thread")
+    said = warnings_of_test_rows(prepare(table, labels, asked, None), None)
+    assert len(said) == 2
+    assert all("by 'thread' is tested whole" in each for each in said)
+    labels[8:] = None
+    said = warnings_of_test_rows(prepare(table, labels, replace(asked, test_fraction=0.1), None), None)
+    assert said[0] == "too few labelled rows of 'ham': the test rows hold none"
 
 
 @pytest.mark.parametrize("cls", [SVM, PSVM])
