@@ -22,7 +22,7 @@ def free_port() -> int:
 
 
 def wait_for_port(port: int, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(200):
+    for _ in range(2400):  # a busy machine takes 20 s to start Python with what the services import
         assert server.poll() is None, "the server ended"
         try:
             socket.create_connection(("127.0.0.1", port)).close()
