@@ -88,6 +88,7 @@ class MultipartUpload:
     counts_as_stored = False
     fields: Sequence[str] = FIELDS
     """Parts besides the file that it takes."""
+    most_parts = MAX_PARTS
 
     def __init__(self, request: Request, boundary: bytes) -> None:
         if not boundary:
@@ -167,8 +168,8 @@ class MultipartUpload:
 
     def _on_part_begin(self) -> None:
         self._parts += 1
-        if self._parts > MAX_PARTS:
-            raise MalformedRequest(f"the multipart body has more than {MAX_PARTS} parts")
+        if self._parts > self.most_parts:
+            raise MalformedRequest(f"the multipart body has more than {self.most_parts} parts")
         self._headers = {}
 
     def _on_header_field(self, data: bytes, start: int, end: int) -> None:

@@ -22,7 +22,7 @@ ROWS: Final = 398
 class Example(Answer):
     """The example, with what its file leaves open."""
 
-    name: str = Field(description="Of its file, `GET /example/tumours.csv`.")
+    name: str = Field(description="Of its file, which is at /example/tumours.csv.")
     sha256: str = Field(description="Of the bytes of the file: a data set that has it is the example.")
     target: str = Field(description="The column of the labels, most of which are removed in the file.")
     positive: str = Field(description="The label that is looked for.")

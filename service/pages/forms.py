@@ -18,7 +18,7 @@ from service.access.sessions import VISIT_COOKIE, is_form_token
 from service.api.cookies import cookie
 from service.api.json_body import read_limited
 from service.api.problem import MalformedRequest, UnsupportedMediaType, invalid_request
-from service.api.uploads import FIELDS, MultipartUpload
+from service.api.uploads import FIELDS, MAX_PARTS, MultipartUpload
 from service.datasets.service import UploadDetails
 from service.errors import InvalidRequest, Problem
 
@@ -130,6 +130,7 @@ class UploadForm(MultipartUpload):
     """A form with a file. Its token comes before the file, and is looked at before the first byte is kept."""
 
     fields = (*FIELDS, *OPTIONS, TOKEN)
+    most_parts = MAX_PARTS + len(OPTIONS)  # a browser sends a part for each field, empty ones too
 
     def __init__(self, request: Request) -> None:
         kind, parameters = parse_options_header(request.headers.get("content-type", ""))

@@ -11,6 +11,7 @@ from api_support import HAM, SPAM, problem, store_model, text_model, tiny_model
 from service.db.tables import DEFAULT_PROJECT
 from service.feedback.repository import FeedbackRepository
 from service.ingest.mail import FIELDS, read_mail
+from service.ingest.threads import THREAD
 
 
 def mail(subject: str, body: str) -> str:
@@ -100,9 +101,10 @@ def test_feedback_in_texts_and_mails_is_kept_as_the_rows_that_trainings_read(cli
         of_mails = b"".join(FeedbackRepository(session, DEFAULT_PROJECT).contents("of-mails", 1 << 62))
         of_texts = b"".join(FeedbackRepository(session, DEFAULT_PROJECT).contents("of-texts", 1 << 62))
     # All fields, whichever the model of today uses.
-    fields = [{name: text or None for name, text in read_mail(m.encode()).fields.items()} for m in messages]
+    mails = [read_mail(message.encode()) for message in messages]
+    fields = [{name: text or None for name, text in (read.fields | {THREAD: read.thread}).items()} for read in mails]
     assert orjson.loads(of_mails) == {"rows": fields, "labels": ["ham", "spam"], "meant": {}}
-    assert set(fields[0]) == set(FIELDS)
+    assert set(fields[0]) == {*FIELDS, THREAD}
     assert orjson.loads(of_texts) == {"rows": [{"body": SPAM}, {"body": None}], "labels": ["ham", "ham"], "meant": {}}
     wrong = client.post("/feedback", json={"alias": "of-mails", "texts": ["x"], "labels": ["ham"]})
     problem(wrong, 422, "feedback-does-not-fit")

@@ -198,9 +198,9 @@ def test_the_main_job_from_the_command_line(prefsvm, tmp_path):
     assert re.fullmatch("job_[0-9a-f]{32}", job)
     assert re.fullmatch("mdl_[0-9a-f]{32}", model)
     assert re.fullmatch(rf"trained on tumours \({dataset}\) → tumours", report[0])
-    said = r"svm, objective recall 0\.95: (met|reached) on the [0-9]+ calibration rows(, too few to promise it)?"
+    said = r"svm, objective recall 95%: (met|reached) on the [0-9]+ calibration rows(, too few to promise it)?"
     assert re.fullmatch(said, report[1])
-    promise = r"recall 0\.95: (likely|open) \(chance [0-9]+%\)"
+    promise = r"recall 95%: (likely|open) \(chance [0-9]+%\)"
     assert re.search(rf"{job} +succeeded .*tumours → tumours: {promise}", prefsvm("jobs").stdout)
     assert re.search(rf"{model} +svm .*tumours.*{promise}", prefsvm("models").stdout), prefsvm("models").stdout
     assert prefsvm("models", model).stdout == "\n".join([model, *report])
