@@ -144,7 +144,8 @@ function placeUse(isAsked = false) {
 // The handle moves the threshold and nothing else: what must hold stays as it is written.
 function move(index) {
   show(index);
-  wish.elements.at.value = found.points[index].threshold;
+  // Between two rows each threshold decides alike: back at the place of the one in use, nothing is chosen anew.
+  wish.elements.at.value = index === nearest(found.threshold) ? found.threshold : found.points[index].threshold;
   placeUse(true);
   clearTimeout(resting);
   resting = setTimeout(look, 250);

@@ -2,6 +2,8 @@
 const form = document.getElementById("choices");
 let waiting = 0;
 let asked = 0;
+let changes = 0;
+let checked = 0; // which of the changes the page on the right has seen
 
 function put(old, fresh) {
   if (old.open) fresh.open = true; // what somebody has unfolded stays so
@@ -14,6 +16,7 @@ function put(old, fresh) {
 
 async function check() {
   const mine = ++asked;
+  const seen = changes;
   const address = new URL(location.href);
   address.search = new URLSearchParams(new FormData(form));
   try {
@@ -29,6 +32,7 @@ async function check() {
         form.querySelector(`[name="${CSS.escape(here.name)}"][value="${CSS.escape(here.value)}"]`)?.focus();
       }
     }
+    checked = seen;
     history.replaceState(null, "", address);
     document.dispatchEvent(new CustomEvent("swapped"));
   } catch {
@@ -37,7 +41,17 @@ async function check() {
 }
 
 form.addEventListener("input", () => {
+  changes++;
   clearTimeout(waiting);
   waiting = setTimeout(check, 350);
+});
+// Who trains at once after a change trains what the fields say now, and not what was checked before.
+document.addEventListener("submit", async (event) => {
+  if (!event.target.closest("#check") || checked === changes) return;
+  event.preventDefault();
+  clearTimeout(waiting);
+  await check();
+  if (checked === changes) document.querySelector("#check form")?.requestSubmit();
+  else form.requestSubmit(); // the service was not to be had: the page is loaded anew, with what was chosen
 });
 document.getElementById("look").hidden = true;
